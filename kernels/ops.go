@@ -1,0 +1,139 @@
+package kernels
+
+// Ops is what every device computes. All matrices are row-major and dense.
+// Outputs come first. An output must not overlap an input unless the method
+// says so. acc adds to what dst holds instead of overwriting it.
+//
+// The formula of each method is its definition; kernels/ref computes it in
+// float64.
+type Ops interface {
+	// Gemm: dst[m,n] = act( (acc ? dst[m,n] : 0) + Σ_k op(a)[m,k] op(b)[k,n] + bias[n] ).
+	// a is [M,K], or [K,M] with TransA; b is [K,N], or [N,K] with TransB; bias
+	// is [N] or none; act is max(·, 0) with ReLU, else the identity.
+	Gemm(dst, a, b, bias Mem, g Gemm)
+
+	// Fill: dst[i] = value.
+	Fill(dst Mem, value float64)
+	// Copy: dst[i] = x[i].
+	Copy(dst, x Mem)
+	// Add: dst[i] = alpha x[i] + beta y[i]. y may be none. dst may be x or y.
+	Add(dst, x, y Mem, alpha, beta float64)
+	// Mul: dst[i] (+)= x[i] y[i].
+	Mul(dst, x, y Mem, acc bool)
+	// Keep: dst[i] = mask[i] > 0 ? x[i] : 0. dst may be x. ReLU is Keep(z, z).
+	Keep(dst, x, mask Mem)
+	// Tanh: dst[i] = tanh(x[i]).
+	Tanh(dst, x Mem)
+
+	// ScaleBy: dst[i] (+)= x[i] s[j(i)], with j as Per says. dst may be x unless acc.
+	ScaleBy(dst, x, s Mem, p Per, acc bool)
+	// Shift: dst[i] = x[i] + alpha s[j(i)]. dst may be x.
+	Shift(dst, x, s Mem, alpha float64, p Per)
+	// Spread: dst[i] = s[j(i)].
+	Spread(dst, s Mem, p Per)
+	// Sum: dst[j] (+)= Σ_{i: j(i)=j} x[i].
+	Sum(dst, x Mem, p Per, acc bool)
+	// SumMul: dst[j] (+)= Σ_{i: j(i)=j} x[i] y[i].
+	SumMul(dst, x, y Mem, p Per, acc bool)
+	// Dot: dst[0] (+)= Σ_i x[i] y[i].
+	Dot(dst, x, y Mem, acc bool)
+
+	// Softmax: prob[r,c] = exp(z[r,c]) / Σ_c' exp(z[r,c']), stabilised by the row maximum.
+	Softmax(prob, z Mem, rows, cols int)
+	// SoftmaxTangent: dst[r,c] = p[r,c] (dz[r,c] - Σ_c' p[r,c'] dz[r,c']).
+	SoftmaxTangent(dst, p, dz Mem, rows, cols int)
+	// CrossEntropy: loss[r] = log Σ_c exp(z[r,c]) - z[r,y[r]]; labels hold y.
+	CrossEntropy(loss, z, labels Mem, rows, cols int)
+	// CrossEntropyTangent: dst[r] = Σ_c (p[r,c] - [c = y[r]]) dz[r,c]
+	CrossEntropyTangent(dst, p, dz, labels Mem, rows, cols int)
+	// SubOneHot: dst[r,c] = p[r,c] - [c = y[r]]. dst may be p.
+	SubOneHot(dst, p, labels Mem, rows, cols int)
+	// Loss64 is the cross-entropy without ties, computed in float64 into a
+	// Float64 buffer: u = log Σ_{c≠y} exp(z[r,c] - z[r,y]), loss[r] =
+	// log(1 + exp(u)), which is exp(u) where u < -30 (spec/ibis.md §1). Float32
+	// cross-entropy is exactly 0 for many examples, and a tie at the top of the
+	// ROC makes TPR at low FPR meaningless.
+	Loss64(loss, z, labels Mem, rows, cols int)
+	// Argmax: dst[r] (Int32) = the lowest c with the largest z[r,c].
+	Argmax(dst, z Mem, rows, cols int)
+
+	// Gather: dst[r,:] = src[index[r],:] for r < rows; rows of cols elements.
+	// index holds Int32. An index outside src is a device failure.
+	Gather(dst, src, index Mem, rows, cols int)
+	// CropFlip moves image b by move[b] = (dy, dx, flip), Int32 [B,3]:
+	// dst[b,h,w,c] = src[b, h+dy, w'+dx, c] with w' = flip ? W-1-w : w, and 0
+	// outside the image. dst and src are [B,H,W,C].
+	CropFlip(dst, src, move Mem, im Image)
+	// CropFlipAdjoint is the transpose of CropFlip:
+	// dst[b, h+dy, w'+dx, c] = src[b,h,w,c], and 0 where nothing lands.
+	CropFlipAdjoint(dst, src, move Mem, im Image)
+
+	// SqNormOuter: dst[r] (+)= |dy[r,:]|² (|x[r,:]|² + (bias ? 1 : 0)), the
+	// squared norm of example r's gradient of a linear layer.
+	SqNormOuter(dst, x, dy Mem, rows, xcols, dycols int, bias, acc bool)
+	// ClipFactor: dst[r] = min(1, clip / sqrt(sq[r])) (1 where sq[r] = 0).
+	ClipFactor(dst, sq Mem, clip float64)
+
+	// SGD is one step of momentum SGD on a flat parameter vector, with noise:
+	//	g' = scale g[i] + noise z_i + decay p[i]
+	//	m[i] = momentum m[i] + g'     (m none: no momentum, g' is used)
+	//	p[i] = p[i] - lr m[i]
+	//	e[i] = e[i] + (1-ema) (p[i] - e[i])   (e none: no average)
+	// z_i is normal number i of the Philox stream (Seed, Step); see Normal.
+	SGD(p, m, e, g Mem, s SGD)
+	// Normal: dst[i] = z_i, the standard normals of SGD: with
+	// (u0,u1,u2,u3) = Philox4x32-10(counter (i/4 low, i/4 high, step low, step
+	// high), key seed), Box-Muller on (u0,u1) gives z_{4q}, z_{4q+1} (cosine,
+	// sine), on (u2,u3) z_{4q+2}, z_{4q+3}:
+	// z = sqrt(-2 ln((⌊u0/2⁸⌋+½) 2⁻²⁴)) · cos|sin(2π ⌊u1/2⁸⌋ 2⁻²⁴).
+	Normal(dst Mem, seed, step uint64)
+}
+
+// Gemm describes a product; see Ops.Gemm.
+type Gemm struct {
+	M, N, K        int
+	TransA, TransB bool
+	Acc, ReLU      bool
+}
+
+// Axis says along what a Per shares.
+type Axis uint8
+
+// The axes of a Per.
+const (
+	PerRow Axis = iota // one number per row: j = batch*Rows + row
+	PerCol             // one number per batch and column: j = batch*Cols + col
+)
+
+// Per says which elements i of a [Batch, Rows, Cols] array share an element j
+// of a smaller one. Per example of [B, ...]: {1, B, rest, PerRow}; per channel
+// of [..., C]: {1, rest, C, PerCol}; per example and channel of [B, P, C]:
+// {B, P, C, PerCol}.
+type Per struct {
+	Batch, Rows, Cols int
+	Axis              Axis
+}
+
+// Len is the number of elements of the larger array.
+func (p Per) Len() int { return p.Batch * p.Rows * p.Cols }
+
+// Small is the number of elements of the smaller array.
+func (p Per) Small() int {
+	if p.Axis == PerRow {
+		return p.Batch * p.Rows
+	}
+	return p.Batch * p.Cols
+}
+
+// Image is the shape [B,H,W,C] of a batch of images.
+type Image struct{ B, H, W, C int }
+
+// Len is the number of elements.
+func (im Image) Len() int { return im.B * im.H * im.W * im.C }
+
+// SGD holds the scalars of Ops.SGD.
+type SGD struct {
+	LR, Momentum, Decay, Scale, EMA float64
+	Noise                           float64 // standard deviation; 0: none
+	Seed, Step                      uint64  // of the noise
+}
