@@ -1,0 +1,64 @@
+# Aviary. `make help` lists the targets; `make demo` and `make test` are all that a newcomer needs.
+
+SHELL := /bin/sh
+GO    ?= go
+BIN   := bin/aviary
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+SOURCES := $(shell find . -name '*.go' -o -name '*.c' -o -name '*.h' -o -name 'go.mod' | grep -v '/bench/.venv/')
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test check unit race asan fuzz test-interop data peers bench oracles clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+build: $(BIN) ## build bin/aviary
+
+$(BIN): $(SOURCES)
+	@mkdir -p bin
+	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o $@ ./cmd/aviary
+
+demo: $(BIN) ## audit a network on real MNIST digits and write aviary-demo/report.html
+	$(BIN) demo
+
+test: check unit ## run every check and every test (under 8 minutes on 2 cores)
+
+check: ## gofmt, vet, staticcheck
+	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
+	 if [ -n "$$bad" ]; then echo "not gofmt-clean:"; echo "$$bad"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+unit:
+	$(GO) test ./...
+
+race: ## run the tests of everything concurrent under the race detector
+	$(GO) test -race ./internal/... ./audit/... ./report/... ./cmd/...
+	$(GO) test -race -short ./kernels/... ./tensor/... ./models/...
+
+asan: ## run the kernel tests with the C code under AddressSanitizer
+	$(GO) test -asan ./kernels/...
+
+fuzz: ## fuzz each parser of foreign files for 20 seconds
+	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+	   for f in $$($(GO) test -list '^Fuzz' $$dir | grep '^Fuzz'); do \
+	     echo "$$dir $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime 20s $$dir || exit 1; \
+	   done; done
+
+test-interop: ## run the tests of the Gorgonia module
+	cd interop/gorgonia && $(GO) vet ./... && $(GO) test ./...
+
+data: ## fetch the full MNIST (60,000 digits) into data/mnist
+	sh bench/fetch-mnist.sh
+
+peers: ## set up the Python environment that benchmarks compare against
+	sh bench/peers/setup.sh
+
+bench: $(BIN) ## measure Aviary against its peers, side by side, and print the ratios
+	$(GO) run ./bench/ratio
+
+oracles: ## make the committed oracle values of the tests again (needs make peers)
+	sh bench/peers/oracles.sh
+
+clean: ## remove what make built (not data, not runs)
+	rm -rf bin
