@@ -5,11 +5,14 @@ package kernels
 // says so. acc adds to what dst holds instead of overwriting it.
 //
 // The formula of each method is its definition; kernels/ref computes it in
-// float64.
+// float64. A NaN operand gives a NaN wherever the formula uses it: ReLU, Keep
+// and ClipFactor are written so that none hides one, and a row with a NaN logit
+// has NaN probabilities and losses.
 type Ops interface {
 	// Gemm: dst[m,n] = act( (acc ? dst[m,n] : 0) + Σ_k op(a)[m,k] op(b)[k,n] + bias[n] ).
 	// a is [M,K], or [K,M] with TransA; b is [K,N], or [N,K] with TransB; bias
-	// is [N] or none; act is max(·, 0) with ReLU, else the identity.
+	// is [N] or none; act(s) is s <= 0 ? 0 : s with ReLU (a NaN stays one), else
+	// the identity. K = 0 is an empty sum.
 	Gemm(dst, a, b, bias Mem, g Gemm)
 
 	// Fill: dst[i] = value.
@@ -20,7 +23,8 @@ type Ops interface {
 	Add(dst, x, y Mem, alpha, beta float64)
 	// Mul: dst[i] (+)= x[i] y[i].
 	Mul(dst, x, y Mem, acc bool)
-	// Keep: dst[i] = mask[i] > 0 ? x[i] : 0. dst may be x. ReLU is Keep(z, z).
+	// Keep: dst[i] = mask[i] <= 0 ? 0 : x[i], so that a NaN in the mask keeps
+	// x[i]. dst may be x. ReLU is Keep(z, z).
 	Keep(dst, x, mask Mem)
 	// Tanh: dst[i] = tanh(x[i]).
 	Tanh(dst, x Mem)
@@ -54,7 +58,8 @@ type Ops interface {
 	// cross-entropy is exactly 0 for many examples, and a tie at the top of the
 	// ROC makes TPR at low FPR meaningless.
 	Loss64(loss, z, labels Mem, rows, cols int)
-	// Argmax: dst[r] (Int32) = the lowest c with the largest z[r,c].
+	// Argmax: dst[r] (Int32) = the lowest c with the largest z[r,c]; some c of
+	// the row if one of them is NaN.
 	Argmax(dst, z Mem, rows, cols int)
 
 	// Gather: dst[r,:] = src[index[r],:] for r < rows; rows of cols elements.
@@ -71,7 +76,9 @@ type Ops interface {
 	// SqNormOuter: dst[r] (+)= |dy[r,:]|² (|x[r,:]|² + (bias ? 1 : 0)), the
 	// squared norm of example r's gradient of a linear layer.
 	SqNormOuter(dst, x, dy Mem, rows, xcols, dycols int, bias, acc bool)
-	// ClipFactor: dst[r] = min(1, clip / sqrt(sq[r])) (1 where sq[r] = 0).
+	// ClipFactor: dst[r] = f > 1 ? 1 : f with f = clip / sqrt(sq[r]), and 1 where
+	// sq[r] = 0. A norm of +Inf gives 0; a NaN norm gives NaN, never 1, so that a
+	// broken gradient is not let through unclipped. dst may be sq. clip > 0.
 	ClipFactor(dst, sq Mem, clip float64)
 
 	// SGD is one step of momentum SGD on a flat parameter vector, with noise:
