@@ -52,10 +52,10 @@ type Result struct {
 
 // Point is one point of a training curve.
 type Point struct {
-	Epoch        float64 `json:"epoch"`
-	Step         int     `json:"step"`
-	TrainLoss    float64 `json:"train_loss"` // mean over the epoch's batches
-	TestAccuracy float64 `json:"test_accuracy"`
+	Epoch        float64  `json:"epoch"`
+	Step         int      `json:"step"`
+	TrainLoss    float64  `json:"train_loss"`              // mean over the epoch's batches
+	TestAccuracy *float64 `json:"test_accuracy,omitempty"` // nil if not measured: JSON has no NaN
 }
 
 // Selector makes a canary set out of a data set.
