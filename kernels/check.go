@@ -278,8 +278,11 @@ func checkSqNormOuter(dst, x, dy Mem, rows, xcols, dycols int) {
 	apart(op, dst, "dy", dy)
 }
 
-func checkClipFactor(dst, sq Mem) {
+func checkClipFactor(dst, sq Mem, clip float64) {
 	const op = "ClipFactor"
+	if !(clip >= 0) {
+		refuse(op, "clip is %v, expected a norm", clip)
+	}
 	want(op, "dst", dst, Elem, dst.N)
 	want(op, "sq", sq, Elem, dst.N)
 	apart(op, dst, "sq", sq)
@@ -305,16 +308,19 @@ func checkSGD(p, m, e, g Mem) {
 
 func checkNormal(dst Mem) { want("Normal", "dst", dst, Elem, dst.N) }
 
-// checkTransfer serves uploads and downloads: n host numbers for the whole of m.
-func checkTransfer(op string, m Mem, n int, kinds ...Kind) {
+// checkUpload and checkDownload hold a transfer of n host numbers, integers or
+// not, to the size and kind of the memory on the device.
+func checkUpload(dst Mem, n int, ints bool) { checkTransfer("Upload", "dst", dst, n, ints) }
+
+func checkDownload(n int, src Mem, ints bool) { checkTransfer("Download", "src", src, n, ints) }
+
+func checkTransfer(op, name string, m Mem, n int, ints bool) {
 	if m.Buf == nil {
-		refuse(op, "no buffer")
+		refuse(op, "%s is missing, expected %d elements", name, n)
 	}
-	for _, k := range kinds {
-		if m.Buf.Kind() == k {
-			want(op, "buffer", m, k, n)
-			return
-		}
+	kind := m.Buf.Kind()
+	if (kind == Int32) != ints {
+		refuse(op, "%s holds %v, and integers only go to and from int32", name, kind)
 	}
-	refuse(op, "buffer holds %v, expected one of %v", m.Buf.Kind(), kinds)
+	want(op, name, m, kind, n)
 }
