@@ -47,6 +47,7 @@ type Ops interface {
 	// SoftmaxTangent: dst[r,c] = p[r,c] (dz[r,c] - Σ_c' p[r,c'] dz[r,c']).
 	SoftmaxTangent(dst, p, dz Mem, rows, cols int)
 	// CrossEntropy: loss[r] = log Σ_c exp(z[r,c]) - z[r,y[r]]; labels hold y.
+	// Here and below, a label outside [0, cols) is a device failure.
 	CrossEntropy(loss, z, labels Mem, rows, cols int)
 	// CrossEntropyTangent: dst[r] = Σ_c (p[r,c] - [c = y[r]]) dz[r,c]
 	CrossEntropyTangent(dst, p, dz, labels Mem, rows, cols int)
@@ -78,7 +79,7 @@ type Ops interface {
 	SqNormOuter(dst, x, dy Mem, rows, xcols, dycols int, bias, acc bool)
 	// ClipFactor: dst[r] = f > 1 ? 1 : f with f = clip / sqrt(sq[r]), and 1 where
 	// sq[r] = 0. A norm of +Inf gives 0; a NaN norm gives NaN, never 1, so that a
-	// broken gradient is not let through unclipped. dst may be sq. clip > 0.
+	// broken gradient is not let through unclipped. clip is positive.
 	ClipFactor(dst, sq Mem, clip float64)
 
 	// SGD is one step of momentum SGD on a flat parameter vector, with noise:
