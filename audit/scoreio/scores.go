@@ -1,0 +1,222 @@
+package scoreio
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/aviary-audit/aviary/audit"
+	"github.com/aviary-audit/aviary/internal/atomicfile"
+)
+
+// Row is one candidate in one audit.
+type Row struct {
+	Set, Audit, Canary int
+	Member             bool
+	Score              float64 // finite
+}
+
+var scoreColumns = []string{"set", "audit", "canary", "member", "score"}
+
+// Rows pairs the scores of one audit with its place; row i is canary i.
+func Rows(set, audit int, s audit.Scores) []Row {
+	rows := make([]Row, len(s.Value))
+	for i, v := range s.Value {
+		rows[i] = Row{Set: set, Audit: audit, Canary: i, Member: s.Member[i], Score: v}
+	}
+	return rows
+}
+
+// Scores is the reverse of Rows: the values and memberships, in row order. It
+// does not look at sets and audits.
+func Scores(rows []Row) audit.Scores {
+	s := audit.Scores{Value: make([]float64, len(rows)), Member: make([]bool, len(rows))}
+	for i, r := range rows {
+		s.Value[i], s.Member[i] = r.Score, r.Member
+	}
+	return s
+}
+
+// ReadScores reads a score file, .csv, .json or .npz. A file without rows is
+// an error.
+func ReadScores(path string) ([]Row, error) {
+	read, err := byEnding(path, map[string]func(string) ([]Row, error){
+		".csv": readScoresCSV, ".json": readScoresJSON, ".npz": readScoresNPZ,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return read(path)
+}
+
+// WriteScores writes a score file, whole or not at all; the ending of path
+// chooses .csv, .json or .npz.
+func WriteScores(path string, rows []Row) error {
+	write, err := byEnding(path, map[string]func(io.Writer, []Row) error{
+		".csv": WriteScoresCSV, ".json": writeScoresJSON, ".npz": writeScoresNPZ,
+	})
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(path, 0o644, func(w io.Writer) error { return write(w, rows) })
+}
+
+// WriteScoresCSV writes rows as CSV.
+func WriteScoresCSV(w io.Writer, rows []Row) error {
+	if err := checkScores(rows, rowNumber("scores")); err != nil {
+		return err
+	}
+	b := []byte(strings.Join(scoreColumns, ",") + "\n")
+	for _, r := range rows {
+		b = strconv.AppendInt(b, int64(r.Set), 10)
+		b = append(b, ',')
+		b = strconv.AppendInt(b, int64(r.Audit), 10)
+		b = append(b, ',')
+		b = strconv.AppendInt(b, int64(r.Canary), 10)
+		b = append(b, ',', digit(r.Member), ',')
+		b = strconv.AppendFloat(b, r.Score, 'g', -1, 64)
+		b = append(b, '\n')
+	}
+	_, err := w.Write(b)
+	return err
+}
+
+func readScoresCSV(path string) ([]Row, error) {
+	t, err := openTable(path, scoreColumns)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	var rows []Row
+	for t.next() {
+		rows = append(rows, Row{
+			Set: t.number("set"), Audit: t.number("audit"), Canary: t.number("canary"),
+			Member: t.bit("member"), Score: t.float("score"),
+		})
+	}
+	if err := t.finish(len(rows)); err != nil {
+		return nil, err
+	}
+	return rows, checkScores(rows, t.line)
+}
+
+// jsonRow has pointers so that a missing field can be told from a zero.
+type jsonRow struct {
+	Set    *int     `json:"set"`
+	Audit  *int     `json:"audit"`
+	Canary *int     `json:"canary"`
+	Member *int     `json:"member"`
+	Score  *float64 `json:"score"`
+}
+
+func writeScoresJSON(w io.Writer, rows []Row) error {
+	if err := checkScores(rows, rowNumber("scores")); err != nil {
+		return err
+	}
+	out := make([]jsonRow, len(rows))
+	for i := range rows {
+		r, member := &rows[i], 0
+		if r.Member {
+			member = 1
+		}
+		out[i] = jsonRow{&r.Set, &r.Audit, &r.Canary, &member, &r.Score}
+	}
+	return json.NewEncoder(w).Encode(out)
+}
+
+func readScoresJSON(path string) ([]Row, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	where := rowNumber(path)
+	dec := json.NewDecoder(f)
+	dec.DisallowUnknownFields()
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('[') {
+		return nil, fmt.Errorf("%s: expected a JSON list of objects with %s", path, strings.Join(scoreColumns, ", "))
+	}
+	var rows []Row
+	for i := 0; dec.More(); i++ {
+		var j jsonRow
+		if err := dec.Decode(&j); err != nil {
+			return nil, fmt.Errorf("%s: %w; expected an object with %s", where(i), err, strings.Join(scoreColumns, ", "))
+		}
+		if j.Set == nil || j.Audit == nil || j.Canary == nil || j.Member == nil || j.Score == nil {
+			return nil, fmt.Errorf("%s: a field is missing; expected %s", where(i), strings.Join(scoreColumns, ", "))
+		}
+		if *j.Member != 0 && *j.Member != 1 {
+			return nil, fmt.Errorf("%s: member is %d, expected 0 or 1", where(i), *j.Member)
+		}
+		rows = append(rows, Row{*j.Set, *j.Audit, *j.Canary, *j.Member == 1, *j.Score})
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, fmt.Errorf("%s: the list does not end: %w", path, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: more data after the list", path)
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("%s: no rows", path)
+	}
+	return rows, checkScores(rows, where)
+}
+
+// checkScores checks what all formats share; where names row i in errors.
+func checkScores(rows []Row, where func(i int) string) error {
+	p := places{}
+	for i, r := range rows {
+		if err := p.add(r.Set, r.Audit, r.Canary, i, where); err != nil {
+			return err
+		}
+		if math.IsNaN(r.Score) || math.IsInf(r.Score, 0) {
+			return fmt.Errorf("%s: score is %v, expected a finite number", where(i), r.Score)
+		}
+	}
+	return nil
+}
+
+// places maps (set, audit, canary) to the row that has it.
+type places map[[3]int]int
+
+// add notes row i, and refuses numbers out of range and places taken.
+func (p places) add(set, audit, canary, i int, where func(i int) string) error {
+	key := [3]int{set, audit, canary}
+	for k, column := range scoreColumns[:3] {
+		if v := key[k]; v < 0 || v > math.MaxInt32 {
+			return fmt.Errorf("%s: %s is %d, expected a whole number from 0 to %d", where(i), column, v, math.MaxInt32)
+		}
+	}
+	if j, twice := p[key]; twice {
+		return fmt.Errorf("%s: set %d, audit %d, canary %d again, expected once (first in %s)", where(i), set, audit, canary, where(j))
+	}
+	p[key] = i
+	return nil
+}
+
+func rowNumber(name string) func(i int) string {
+	return func(i int) string { return fmt.Sprintf("%s: row %d", name, i) }
+}
+
+func digit(b bool) byte {
+	if b {
+		return '1'
+	}
+	return '0'
+}
+
+// byEnding picks what the ending of path's name stands for.
+func byEnding[T any](path string, known map[string]T) (T, error) {
+	ending := strings.ToLower(filepath.Ext(path))
+	if v, ok := known[ending]; ok {
+		return v, nil
+	}
+	var zero T
+	return zero, fmt.Errorf("%s: the name ends in %q, expected %s", path, ending, endings(known))
+}
