@@ -79,7 +79,7 @@ type Ops interface {
 	SqNormOuter(dst, x, dy Mem, rows, xcols, dycols int, bias, acc bool)
 	// ClipFactor: dst[r] = f > 1 ? 1 : f with f = clip / sqrt(sq[r]), and 1 where
 	// sq[r] = 0. A norm of +Inf gives 0; a NaN norm gives NaN, never 1, so that a
-	// broken gradient is not let through unclipped. clip is positive.
+	// broken gradient is not let through unclipped. clip is not negative.
 	ClipFactor(dst, sq Mem, clip float64)
 
 	// SGD is one step of momentum SGD on a flat parameter vector, with noise:
