@@ -1,0 +1,47 @@
+#!/bin/sh
+# Makes bench/.venv, the Python environment of the peers that `make bench` compares with.
+#
+#   PYTHON=python3.11 sh bench/peers/setup.sh
+#
+# Every peer is optional: a package that cannot be installed costs its rows of
+# the table and nothing else, so this script then says which and exits 0.
+# torch weighs 5 GB on disk; where that is too much, install Debian's
+# python3-torch and python3-numpy and run this with PYTHON=/usr/bin/python3.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+venv=$here/../.venv
+PYTHON=${PYTHON:-python3}
+
+if ! command -v "$PYTHON" >/dev/null; then
+	echo "peers: no $PYTHON: every peer row will be missing"
+	exit 0
+fi
+
+# A Python that already has torch (Debian's) lends it to the environment.
+site=
+if "$PYTHON" -c 'import numpy, torch' 2>/dev/null; then
+	site=--system-site-packages
+fi
+if ! "$PYTHON" -m venv $site "$venv"; then
+	echo "peers: $PYTHON cannot make a virtual environment (Debian: python3-venv): every peer row will be missing"
+	exit 0
+fi
+
+# install NAME ROWS installs the pinned NAME unless it is there.
+install() {
+	"$venv/bin/python" -c "import $1" 2>/dev/null && return 0
+	"$venv/bin/python" -m pip install --quiet "$(grep "^$1==" "$here/requirements.txt")" &&
+		"$venv/bin/python" -c "import $1" && return 0
+	echo "peers: $1 could not be installed: missing rows: $2"
+}
+install numpy "GEMM by OpenBLAS, and every row of torch"
+install torch "GEMM by torch, steps, gradient+HVP, training"
+
+"$venv/bin/python" - <<'PY'
+for name in ("numpy", "torch"):
+    try:
+        print("peers:", name, __import__(name).__version__)
+    except ImportError:
+        print("peers:", name, "missing")
+PY
+exit 0
