@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,7 +80,7 @@ func (c CommandTrainer) Train(ctx context.Context, job audit.Job) (audit.Result,
 	if err != nil {
 		return audit.Result{}, fmt.Errorf("trainer command: %w", err)
 	}
-	return audit.Result{Losses: losses, TestAccuracy: math.NaN()}, nil
+	return audit.Result{Losses: losses, TestAccuracy: nan}, nil
 }
 
 // writeJob fills the work folder.

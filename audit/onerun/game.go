@@ -17,6 +17,8 @@ import (
 // The false positive rate of the headline: 5 %.
 const fprNum, fprDen = 5, 100
 
+var nan = math.NaN() // "not measured"
+
 // Game is a one-run audit.
 type Game struct {
 	Data    audit.Dataset // D, with the examples that canaries will displace
