@@ -76,8 +76,8 @@ type key struct {
 
 // Space around the plot area, in the units of Width and Height.
 const (
-	marginLeft   = 58
-	marginRight  = 22
+	marginLeft   = 64
+	marginRight  = 24
 	marginTop    = 12
 	marginBottom = 50
 )

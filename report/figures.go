@@ -21,7 +21,8 @@ func rocChart(methods []methodScores) *chart {
 	}
 	lo := math.Min(0.02, 1/float64(most))
 	rates := axis{Log: true, Min: lo, Max: 1, Ticks: logTicks(lo, 1)}
-	c := &chart{Title: "ROC curves", Width: 528, Height: 510, X: rates, Y: rates}
+	c := &chart{Title: "ROC curves", Width: 536, Height: 510, X: rates, Y: rates}
+	c.LegendRight, c.LegendLow = true, true // where no better attack than chance goes
 	c.X.Label = "false positive rate: left-out canaries called members"
 	c.Y.Label = "true positive rate: members found"
 	c.Desc = "True positive rate against false positive rate on logarithmic axes. "
@@ -29,7 +30,7 @@ func rocChart(methods []methodScores) *chart {
 	c.Marks = append(c.Marks,
 		mark{Ink: inkMuted, Weight: thin, Dashed: true, Points: []point{{lo, lo}, {1, 1}}},
 		mark{Ink: inkText, Weight: thin, Dashed: true, Points: []point{{0.05, lo}, {0.05, 1}}})
-	c.Notes = []note{{At: point{0.05, lo * math.Pow(1/lo, 0.03)}, Text: "5\u00a0% FPR"}}
+	c.Notes = []note{{At: point{0.05, math.Pow(lo, 0.03)}, Text: "5\u00a0% FPR"}}
 
 	grid := append(logGrid(lo, 1, 240), 0.05)
 	slices.Sort(grid)
@@ -117,7 +118,7 @@ func scoreScale(groups ...[]float64) scale {
 			}
 		}
 	}
-	return scale{label: "logit of the label's probability, ln p/(1−p): not learned ← → learned", logit: true}
+	return scale{label: "logit of the label's probability (right: well learned)", logit: true}
 }
 
 func (s scale) apply(scores []float64) []float64 {

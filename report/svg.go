@@ -87,7 +87,7 @@ func (c *chart) view(id string) svgView {
 	for _, k := range c.Legend {
 		longest = max(longest, len([]rune(k.Text)))
 	}
-	v.LegendW, v.LegendH = 54+7.1*float64(longest), float64(len(c.Legend))*lineHeight+6
+	v.LegendW, v.LegendH = 54+6.6*float64(longest), float64(len(c.Legend))*lineHeight+6
 	v.LegendX, v.LegendY = v.Left+10, v.Top+6
 	if c.LegendRight {
 		v.LegendX = v.Right - 10 - v.LegendW
