@@ -1,0 +1,41 @@
+package kerneltest_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/aviary-audit/aviary/kernels"
+	"github.com/aviary-audit/aviary/kernels/kerneltest"
+)
+
+func TestEveryOpHasACase(t *testing.T) {
+	ops := reflect.TypeFor[kernels.Ops]()
+	for i := range ops.NumMethod() {
+		if name := ops.Method(i).Name; kerneltest.Cases[name] == nil {
+			t.Errorf("kernels.Ops has %s, kerneltest.Cases does not", name)
+		}
+	}
+	if n := ops.NumMethod(); n != len(kerneltest.Cases) {
+		t.Errorf("%d cases for %d operations", len(kerneltest.Cases), n)
+	}
+}
+
+func TestReference(t *testing.T) {
+	for _, open := range []func() kernels.Device{kernels.Reference, kernels.ReferenceAsync} {
+		dev := open()
+		t.Run(dev.Name(), func(t *testing.T) {
+			kerneltest.Run(t, dev)
+			kerneltest.Failures(t, func() (kernels.Device, error) { return open(), nil })
+		})
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestReferencesAgree(t *testing.T) {
+	direct, queued := kernels.Reference(), kernels.ReferenceAsync()
+	defer direct.Close()
+	defer queued.Close()
+	kerneltest.SameBits(t, direct, queued)
+}
