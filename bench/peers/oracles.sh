@@ -1,0 +1,14 @@
+#!/bin/sh
+# Makes the committed oracle values again, with the Python environment of `make peers`.
+# Afterwards `git diff` shows what another version of a package computes differently.
+set -eu
+cd "$(dirname "$0")/../.."
+python=bench/.venv/bin/python
+if ! "$python" -c 'import numpy, torch' 2>/dev/null; then
+	echo "oracles: torch and numpy are needed: run make peers" >&2
+	exit 1
+fi
+out=models/testdata/torch_mlp.json
+"$python" bench/peers/oracles_mlp.py >"$out.new"
+mv "$out.new" "$out"
+echo "wrote $out"
