@@ -1,0 +1,271 @@
+// Matrix products: dst = act((acc ? dst : 0) + op(a) op(b) + bias).
+//
+// Blocking. B is packed, a block of block_k x BLOCK_N at a time, into panels as
+// wide as a register tile, by all threads together. Row blocks of A are then
+// handed to the threads; each packs its rows into tiles (so that a tile reads A
+// with stride one) and multiplies them with every panel. One panel (block_k x 16
+// or 32 numbers, 16 to 32 KB) stays in the first-level cache while the tiles of A
+// stream past it from the second level at 4 bytes a cycle; the packed rows of A
+// (at most ROW_TILES tiles) take a quarter to a half of the second level.
+//
+// The bit rule. Each number of C is one chain s = fma(a, b, s) in ascending k,
+// from 0 or from dst. A later block of k loads C as the start of its chain, which
+// is exact; a partial sum is never added afterwards. So neither the blocks, nor
+// the threads, nor accumulating over microbatches change a bit.
+//
+// Narrow C (at most NARROW columns, the logits of a network) would waste most of
+// a tile two vectors wide, and packing A costs as much as multiplying it. If A is
+// stored by rows its tiles are read in place. If it is stored by columns (the
+// weight gradient) the product is computed transposed: vectors run along the
+// rows of C, which are contiguous in A, and the few columns of B are broadcast.
+#include "gemm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	BLOCK_K = 320,   // most of k in a block
+	BLOCK_N = 2048,  // most columns in a block of B
+	ROW_TILES = 16,  // most tiles of rows in a block of A
+	NARROW = 16,     // most columns of a narrow product
+	MAX_TILE_ROWS = 16,
+	MAX_LANES = 16,
+	PARALLEL_WORK = 1 << 17, // multiplications below which waking a worker does not pay
+};
+
+enum { TILE_LOAD = 1, TILE_RELU = 2 };
+
+#define TILE_PARAMETERS                                                                                                \
+	int64_t kc, const float *a, int64_t a_stride, const float *b, int64_t b_stride, float *c, int64_t c_stride,          \
+	    const float *bias, int flags
+typedef void (*tile_fn)(TILE_PARAMETERS);
+
+// The tiles of one instruction set: [width - 1][rows].
+typedef struct {
+	int lanes;
+	int max_rows[2];
+	tile_fn packed[2][MAX_TILE_ROWS + 1];
+	tile_fn by_rows[2][MAX_TILE_ROWS + 1];
+} tile_set;
+
+#define AV_TEMPLATE "gemm_tile.h"
+#include "each_isa.h"
+
+typedef void (*move_fn)(int64_t, int64_t, const float *, int64_t, float *, int64_t);
+
+#if defined(__x86_64__)
+static const tile_set *const tile_sets[] = {&tiles_portable, &tiles_avx2, &tiles_avx512};
+#else
+static const tile_set *const tile_sets[] = {&tiles_portable, &tiles_portable, &tiles_portable};
+#endif
+static const move_fn transposes[] = AV_PICK(transpose);
+static const move_fn column_copies[] = AV_PICK(copy_columns);
+
+// One product under way: the operands, and the block that the threads share.
+typedef struct {
+	av_cpu *d;
+	const tile_set *tiles;
+	move_fn transpose, copy_columns;
+	const av_gemm_shape *s;
+	const float *a, *b, *bias;
+	float *c;
+	int64_t k0, kc; // the block of k
+	int64_t n0, nc; // the block of columns
+	int width;      // vectors in a tile
+	int panel;      // columns in a panel of B: width * lanes
+	int64_t row_tiles, row_blocks;
+	int flags; // of this block's tiles
+} product;
+
+static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int av_gemm_open(av_cpu *d) {
+	int threads = av_pool_threads(d->pool);
+	d->pack_b = aligned_alloc(64, (size_t)BLOCK_K * (BLOCK_N + 2 * MAX_LANES) * sizeof(float));
+	d->pack_a = calloc((size_t)threads, sizeof *d->pack_a);
+	if (!d->pack_b || !d->pack_a) return -1;
+	for (int i = 0; i < threads; i++) {
+		d->pack_a[i] = aligned_alloc(64, (size_t)BLOCK_K * (ROW_TILES + 1) * MAX_TILE_ROWS * sizeof(float));
+		if (!d->pack_a[i]) return -1;
+	}
+	return 0;
+}
+
+void av_gemm_close(av_cpu *d) {
+	for (int i = 0; d->pack_a && i < av_pool_threads(d->pool); i++) free(d->pack_a[i]);
+	free(d->pack_a);
+	free(d->pack_b);
+}
+
+// Packs panel number `chunk` of the block: pack[k * panel + j], zeros beyond N.
+static void pack_panel(const void *arg, int64_t chunk, int worker) {
+	const product *p = arg;
+	(void)worker;
+	int64_t first = p->n0 + chunk * p->panel, n = min64(p->panel, p->n0 + p->nc - first);
+	float *dst = p->d->pack_b + chunk * p->panel * p->kc;
+	if (n < p->panel) memset(dst, 0, (size_t)(p->panel * p->kc) * sizeof *dst);
+	if (p->s->trans_b) p->transpose(n, p->kc, p->b + first * p->s->k + p->k0, p->s->k, dst, p->panel);
+	else p->copy_columns(n, p->kc, p->b + p->k0 * p->s->n + first, p->s->n, dst, p->panel);
+}
+
+// A tile at the right edge: through a copy as wide as the tile.
+static void edge_tile(const product *p, tile_fn f, int64_t rows, int64_t cols, const float *a, int64_t a_stride,
+                      const float *b, float *c, const float *bias) {
+	float wide[MAX_TILE_ROWS * 2 * MAX_LANES], wide_bias[2 * MAX_LANES] = {0};
+	int64_t ld = p->s->n;
+	if (p->flags & TILE_LOAD) {
+		memset(wide, 0, sizeof wide);
+		for (int64_t i = 0; i < rows; i++) memcpy(wide + i * p->panel, c + i * ld, (size_t)cols * sizeof *c);
+	}
+	if (bias) memcpy(wide_bias, bias, (size_t)cols * sizeof *bias);
+	f(p->kc, a, a_stride, b, p->panel, wide, p->panel, bias ? wide_bias : NULL, p->flags);
+	for (int64_t i = 0; i < rows; i++) memcpy(c + i * ld, wide + i * p->panel, (size_t)cols * sizeof *c);
+}
+
+static int64_t tile_row(const product *p, int64_t tile) { return p->s->m * tile / p->row_tiles; }
+
+// Multiplies tiles [t0, t1) of rows with the panels. packed is their A.
+static void multiply_tiles(const product *p, int64_t t0, int64_t t1, const float *packed) {
+	int64_t row0 = tile_row(p, t0), last_block = p->k0 + p->kc == p->s->k;
+	for (int64_t j = 0; j < p->nc; j += p->panel) {
+		int64_t col = p->n0 + j, cols = min64(p->panel, p->nc - j);
+		const float *b = p->d->pack_b + j * p->kc;
+		const float *bias = p->bias && last_block ? p->bias + col : NULL;
+		for (int64_t t = t0; t < t1; t++) {
+			int64_t row = tile_row(p, t), rows = tile_row(p, t + 1) - row;
+			float *c = p->c + row * p->s->n + col;
+			const float *a = packed ? packed + (row - row0) * p->kc : p->a + row * p->s->k + p->k0;
+			tile_fn f = packed ? p->tiles->packed[p->width - 1][rows] : p->tiles->by_rows[p->width - 1][rows];
+			if (cols == p->panel) f(p->kc, a, p->s->k, b, p->panel, c, p->s->n, bias, p->flags);
+			else edge_tile(p, f, rows, cols, a, p->s->k, b, c, bias);
+		}
+	}
+}
+
+// Row block number `chunk`: packs its rows of A, unless they are read in place.
+static void multiply_rows(const void *arg, int64_t chunk, int worker) {
+	const product *p = arg;
+	int64_t t0 = p->row_tiles * chunk / p->row_blocks, t1 = p->row_tiles * (chunk + 1) / p->row_blocks;
+	float *pack = NULL;
+	if (p->s->trans_a || p->s->n > NARROW) {
+		pack = p->d->pack_a[worker];
+		int64_t row0 = tile_row(p, t0);
+		for (int64_t t = t0; t < t1; t++) {
+			int64_t row = tile_row(p, t), rows = tile_row(p, t + 1) - row;
+			float *dst = pack + (row - row0) * p->kc;
+			if (p->s->trans_a) p->copy_columns(rows, p->kc, p->a + p->k0 * p->s->m + row, p->s->m, dst, rows);
+			else p->transpose(rows, p->kc, p->a + row * p->s->k + p->k0, p->s->k, dst, rows);
+		}
+	}
+	multiply_tiles(p, t0, t1, pack);
+}
+
+// Runs one job on the pool, or here if the whole product is small.
+static void run(const product *p, int64_t chunks, av_task task) {
+	if (p->s->m * p->s->n * p->s->k >= PARALLEL_WORK) {
+		av_pool_run(p->d->pool, chunks, task, p);
+		return;
+	}
+	for (int64_t c = 0; c < chunks; c++) task(p, c, 0);
+}
+
+// Moves on to block number kb of k.
+static void take_block(product *p, int64_t kb, int64_t k_blocks) {
+	int64_t k = p->s->k;
+	p->k0 = k * kb / k_blocks;
+	p->kc = k * (kb + 1) / k_blocks - p->k0;
+	p->flags = p->k0 > 0 || p->s->acc ? TILE_LOAD : 0;
+	if (p->s->relu && p->k0 + p->kc == k) p->flags |= TILE_RELU;
+}
+
+static void by_blocks(product *p) {
+	const av_gemm_shape *s = p->s;
+	int64_t threads = av_pool_threads(p->d->pool);
+	p->width = s->n <= p->tiles->lanes ? 1 : 2;
+	p->panel = p->width * p->tiles->lanes;
+	p->row_tiles = div_up(s->m, p->tiles->max_rows[p->width - 1]);
+	// A few blocks of rows for each thread, equal in number for each.
+	p->row_blocks = min64(p->row_tiles, threads * (1 + div_up(p->row_tiles, threads * ROW_TILES)));
+	if (threads == 1) p->row_blocks = div_up(p->row_tiles, ROW_TILES);
+	int64_t k_blocks = s->k > 0 ? div_up(s->k, BLOCK_K) : 1;
+	for (p->n0 = 0; p->n0 < s->n; p->n0 += BLOCK_N) {
+		p->nc = min64(BLOCK_N, s->n - p->n0);
+		for (int64_t kb = 0; kb < k_blocks; kb++) {
+			take_block(p, kb, k_blocks);
+			run(p, div_up(p->nc, p->panel), pack_panel);
+			run(p, p->row_blocks, multiply_rows);
+		}
+	}
+}
+
+// Rows [chunk * panel, …) of a narrow C, computed as a tile of its transpose:
+// the tile's rows are C's columns, its vectors run along C's rows.
+static void multiply_transposed(const void *arg, int64_t chunk, int worker) {
+	const product *p = arg;
+	const av_gemm_shape *s = p->s;
+	int64_t row = chunk * p->panel, rows = min64(p->panel, s->m - row);
+	const float *a = p->a + p->k0 * s->m + row;
+	int64_t a_stride = s->m;
+	if (rows < p->panel) { // the last rows: a vector would read past the end
+		float *pad = p->d->pack_a[worker];
+		memset(pad, 0, (size_t)(p->kc * p->panel) * sizeof *pad);
+		p->copy_columns(rows, p->kc, a, a_stride, pad, p->panel);
+		a = pad;
+		a_stride = p->panel;
+	}
+	float *c = p->c + row * s->n, tile[MAX_TILE_ROWS * 2 * MAX_LANES];
+	int64_t tiles = div_up(s->n, p->tiles->max_rows[p->width - 1]);
+	for (int64_t t = 0; t < tiles; t++) {
+		int64_t col = s->n * t / tiles, cols = s->n * (t + 1) / tiles - col;
+		if (p->flags & TILE_LOAD) {
+			memset(tile, 0, sizeof tile);
+			for (int64_t i = 0; i < rows; i++)
+				for (int64_t j = 0; j < cols; j++) tile[j * p->panel + i] = c[i * s->n + col + j];
+		}
+		p->tiles->packed[p->width - 1][cols](p->kc, p->d->pack_b + col * p->kc, 0, a, a_stride, tile, p->panel, NULL,
+		                                     p->flags & TILE_LOAD);
+		for (int64_t i = 0; i < rows; i++)
+			for (int64_t j = 0; j < cols; j++) {
+				float v = tile[j * p->panel + i];
+				if (p->bias && p->k0 + p->kc == s->k) v += p->bias[col + j];
+				c[i * s->n + col + j] = (p->flags & TILE_RELU) && v < 0 ? 0 : v;
+			}
+	}
+}
+
+static void by_transposed(product *p) {
+	const av_gemm_shape *s = p->s;
+	// One vector and all columns at once if the registers suffice for them.
+	p->width = s->n <= p->tiles->max_rows[1] ? 2 : 1;
+	p->panel = p->width * p->tiles->lanes;
+	int64_t tiles = div_up(s->n, p->tiles->max_rows[p->width - 1]);
+	int64_t k_blocks = s->k > 0 ? div_up(s->k, BLOCK_K) : 1;
+	for (int64_t kb = 0; kb < k_blocks; kb++) {
+		take_block(p, kb, k_blocks);
+		for (int64_t t = 0; t < tiles; t++) {
+			int64_t col = s->n * t / tiles, cols = s->n * (t + 1) / tiles - col;
+			float *dst = p->d->pack_b + col * p->kc;
+			if (s->trans_b) p->transpose(cols, p->kc, p->b + col * s->k + p->k0, s->k, dst, cols);
+			else p->copy_columns(cols, p->kc, p->b + p->k0 * s->n + col, s->n, dst, cols);
+		}
+		run(p, div_up(s->m, p->panel), multiply_transposed);
+	}
+}
+
+void av_gemm(av_cpu *d, float *dst, const float *a, const float *b, const float *bias, const av_gemm_shape *s) {
+	if (s->m == 0 || s->n == 0) return;
+	product p = {
+	    .d = d,
+	    .tiles = tile_sets[d->isa],
+	    .transpose = transposes[d->isa],
+	    .copy_columns = column_copies[d->isa],
+	    .s = s,
+	    .a = a,
+	    .b = b,
+	    .bias = bias,
+	    .c = dst,
+	};
+	if (s->trans_a && s->n <= NARROW && s->m >= 2 * NARROW) by_transposed(&p);
+	else by_blocks(&p);
+}

@@ -1,0 +1,22 @@
+// Ends what simd.h began.
+#undef AV_LEVEL
+#undef AV_
+#undef AV_TARGET
+#undef AV_INLINE
+#undef AV_FMAF
+#undef AV_LANES
+#undef vec
+#undef uvec
+#undef vec_load
+#undef vec_store
+#undef vec_set
+#undef uvec_set
+#undef vec_fma
+#undef vec_sqrt
+#undef vec_pick
+#undef vec_from_uint
+#undef vec_broadcast
+#undef uvec_mulhi
+#undef uvec_iota
+#undef vec_load_part
+#undef vec_store_part
