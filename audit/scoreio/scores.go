@@ -58,13 +58,17 @@ func ReadScores(path string) ([]Row, error) {
 // WriteScores writes a score file, whole or not at all; the ending of path
 // chooses .csv, .json or .npz.
 func WriteScores(path string, rows []Row) error {
+	return writeScores(atomicfile.Options{}, path, rows)
+}
+
+func writeScores(files atomicfile.Options, path string, rows []Row) error {
 	write, err := byEnding(path, map[string]func(io.Writer, []Row) error{
 		".csv": WriteScoresCSV, ".json": writeScoresJSON, ".npz": writeScoresNPZ,
 	})
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(path, 0o644, func(w io.Writer) error { return write(w, rows) })
+	return files.Write(path, 0o644, func(w io.Writer) error { return write(w, rows) })
 }
 
 // WriteScoresCSV writes rows as CSV.
