@@ -39,7 +39,7 @@ AV_TARGET static void AV_(keep)(const void *arg, int64_t begin, int64_t end) {
 	AV_INDEPENDENT
 	for (int64_t i = begin; i < end; i++) {
 		float v = x[i];
-		dst[i] = mask[i] > 0 ? v : 0;
+		dst[i] = mask[i] <= 0 ? 0 : v; // a NaN in the mask keeps v
 	}
 }
 
