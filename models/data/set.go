@@ -107,7 +107,10 @@ func (s *Set) Split(holdout float64) (train, test *Set, err error) {
 // 0 to classes-1. The Set keeps the slices.
 func NewBytes(name string, shape []int, classes int, pixels []uint8, labels []int32) (*Set, error) {
 	s := &Set{name: name, shape: slices.Clone(shape), classes: classes, bytes: pixels, labels: labels}
-	return s, s.check(len(pixels))
+	if err := s.check(len(pixels)); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // NewFloats is NewBytes for pixels that are used as they are. They must be
