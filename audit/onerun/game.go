@@ -122,6 +122,12 @@ func (g *Game) check() error {
 	case g.Audits < 1:
 		return fmt.Errorf("audit: %d audits per set, expected 1 or more", g.Audits)
 	}
+	// A trainer that can tell at once whether it takes the data is asked.
+	if c, ok := g.Trainer.(interface{ Check(audit.Dataset) error }); ok {
+		if err := c.Check(g.Data); err != nil {
+			return err
+		}
+	}
 	return g.checkSelectors()
 }
 

@@ -222,12 +222,14 @@ func TestCoins(t *testing.T) {
 
 func TestPlantedCoins(t *testing.T) {
 	for name, f := range map[string]toss{
-		"the same in all audits":  func(seed uint64, set, _, m int) []bool { return coins(seed, set, 0, m) },
-		"the same in all sets":    func(seed uint64, _, aud, m int) []bool { return coins(seed, 0, aud, m) },
-		"set and audit added up":  func(seed uint64, set, aud, m int) []bool { return coins(seed, set+aud, 0, m) },
-		"the seed left out":       func(_ uint64, set, aud, m int) []bool { return coins(0, set, aud, m) },
-		"alternating":             func(_ uint64, _, _, m int) []bool { return slices.Repeat([]bool{true, false}, m/2) },
-		"exactly half, one block": func(_ uint64, _, _, m int) []bool { return append(make([]bool, m/2), slices.Repeat([]bool{true}, m/2)...) },
+		"the same in all audits": func(seed uint64, set, _, m int) []bool { return coins(seed, set, 0, m) },
+		"the same in all sets":   func(seed uint64, _, aud, m int) []bool { return coins(seed, 0, aud, m) },
+		"set and audit added up": func(seed uint64, set, aud, m int) []bool { return coins(seed, set+aud, 0, m) },
+		"the seed left out":      func(_ uint64, set, aud, m int) []bool { return coins(0, set, aud, m) },
+		"alternating":            func(_ uint64, _, _, m int) []bool { return slices.Repeat([]bool{true, false}, m/2) },
+		"exactly half, one block": func(_ uint64, _, _, m int) []bool {
+			return append(make([]bool, m/2), slices.Repeat([]bool{true}, m/2)...)
+		},
 	} {
 		if checkCoins(f) == nil {
 			t.Errorf("nobody notices coins that are %s", name)
