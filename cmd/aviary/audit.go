@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/aviary-audit/aviary/audit"
+	"github.com/aviary-audit/aviary/internal/atomicfile"
+	"github.com/aviary-audit/aviary/report"
+)
+
+func auditCommand() *cobra.Command {
+	s := &settings{}
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Train with canaries and measure how well they can be told apart",
+		Long: `Audit a training recipe in one training run per coin toss.
+
+Each set of canaries is audited several times: fair coins decide which canaries
+join the training data, a model is trained, and the loss of every canary tells,
+more or less well, which way its coin fell. The run directory then holds the
+report, every score, and all that is needed to check or repeat the run.
+
+An audit that was interrupted is finished by --resume with the same results.
+Sub-commands plan and score audit code that Aviary does not run itself.`,
+		Example: `  aviary audit --data mnist-t10k --canaries random,mislabeled --num-canaries 500
+  aviary audit --data mnist --clip 1 --noise-multiplier 0.8 --lr 0.5 --out runs/dp
+  aviary audit --config runs/dp/config.yaml --seed 2 --out runs/dp-2
+  aviary audit --resume --out runs/dp`,
+		Args: noSuchCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runAudit(cmd, s) },
+	}
+	cmd.Flags().SortFlags = false
+	s.gameFlags(cmd.Flags())
+	s.modelFlags(cmd.Flags())
+	s.runFlags(cmd.Flags())
+	s.talkFlags(cmd.Flags())
+	cmd.AddCommand(planCommand(), scoreCommand())
+	return cmd
+}
+
+func runAudit(cmd *cobra.Command, s *settings) error {
+	flags := cmd.Flags()
+	if s.resume {
+		if s.out == "" {
+			return usageError("aviary audit --resume --out DIR", "--resume needs --out, the run to finish")
+		}
+		kept := filepath.Join(s.out, configName)
+		if _, err := os.Stat(filepath.Join(s.out, journalName)); err != nil {
+			return usageError("without --resume a new run begins", "%s holds no run to resume", s.out)
+		}
+		if s.config == "" {
+			s.config = kept
+		}
+	}
+	if s.config != "" {
+		if err := loadConfig(s.config, flags); err != nil {
+			return err
+		}
+	}
+	return play(cmd, s, flags, "")
+}
+
+// play runs the audit that s describes. demo is the demo's mark, or "".
+func play(cmd *cobra.Command, s *settings, flags *pflag.FlagSet, demo string) error {
+	if err := s.check(flags.Changed); err != nil {
+		return err
+	}
+	job, err := prepare(s, flags.Changed)
+	if err != nil {
+		return err
+	}
+	defer job.close()
+	job.game.Header.Demo = demo != ""
+	if s.dryRun {
+		return job.describe(cmd.OutOrStdout())
+	}
+	config, err := effectiveConfig(flags, demo)
+	if err != nil {
+		return err
+	}
+	if err := openRun(s, config); err != nil {
+		return err
+	}
+	ui := newTalk(cmd.ErrOrStderr(), s.quiet)
+	job.game.Progress = ui.progress
+	result, err := job.game.Run(cmd.Context())
+	ui.done()
+	if err != nil {
+		return runError(err, s, ui, demo)
+	}
+	if err := finishRun(s.out, result, job); err != nil {
+		return err
+	}
+	return show(cmd, s, result)
+}
+
+// openRun makes the run directory of a new run, or checks that of an old one.
+func openRun(s *settings, config []byte) error {
+	if s.resume {
+		return nil
+	}
+	entries, err := os.ReadDir(s.out)
+	switch {
+	case err == nil && len(entries) > 0:
+		hint := "choose another --out"
+		if _, err := os.Stat(filepath.Join(s.out, journalName)); err == nil {
+			hint = "finish it with --resume, or " + hint
+		}
+		return usageError(hint, "%s is there already and not empty", s.out)
+	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+		return inputError(err)
+	}
+	if err := atomicfile.MkdirAll(s.out, 0o755); err != nil {
+		return inputError(err)
+	}
+	return atomicfile.WriteBytes(filepath.Join(s.out, configName), 0o644, config)
+}
+
+// runError tells an interruption, a failure, and settings that only turned out
+// to be wrong once they met the data: those come before any training.
+func runError(err error, s *settings, ui *talk, demo string) error {
+	again := "aviary audit --resume --out " + shellQuote(s.out)
+	if demo != "" {
+		again = "aviary demo"
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		verb := "finishes it"
+		if demo != "" {
+			verb = "starts again"
+		}
+		return &failure{exitRun, fmt.Errorf("interrupted after %d of %d audits", ui.finished, ui.total), again + " " + verb}
+	case ui.training:
+		return &failure{exitRun, err, again + " goes on once that is mended"}
+	case errors.Is(err, syscall.ENOSPC):
+		return &failure{exitRun, err, ""}
+	}
+	return inputError(err)
+}
+
+// finishRun writes all that follows from the scores, the manifest last.
+func finishRun(dir string, r *audit.Report, job *job) error {
+	if err := report.Write(dir, r, loader(dir)); err != nil {
+		return err
+	}
+	return writeManifest(dir, r, job.inputs, job.deviceName)
+}
+
+// show prints the result and applies the gates.
+func show(cmd *cobra.Command, s *settings, r *audit.Report) error {
+	out := cmd.OutOrStdout()
+	if s.json {
+		text, err := report.JSON(r)
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(text); err != nil {
+			return err
+		}
+	} else {
+		if err := report.Text(out, r); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "\nreport: %s\n", filepath.Join(s.out, report.HTMLFile))
+	}
+	return gates(s, r)
+}
+
+// gates is an error if a figure is above what the user set.
+func gates(s *settings, r *audit.Report) error {
+	var crossed []string
+	for _, m := range r.Methods {
+		for _, g := range []struct {
+			name         string
+			value, limit float64
+			flag         string
+		}{{"AUC", m.AUC.Mean, s.failAUC, "fail-if-auc-above"}, {"TPR at 5 % FPR", m.TPR.Mean, s.failTPR, "fail-if-tpr-above"}} {
+			if !(g.value <= g.limit) {
+				crossed = append(crossed, fmt.Sprintf("%s of %s canaries is %.4f, above --%s %v", g.name, m.Name, g.value, g.flag, g.limit))
+			}
+		}
+	}
+	if len(crossed) == 0 {
+		return nil
+	}
+	return &failure{exitGate, errors.New("gate crossed: " + strings.Join(crossed, "; ")), ""}
+}

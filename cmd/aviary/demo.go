@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/aviary-audit/aviary/report"
+)
+
+// demoMark begins the config.yaml of a demo: where it is, the demo may
+// overwrite.
+const demoMark = "# Settings of aviary demo."
+
+// demoSettings are what the demo changes of the defaults.
+var demoSettings = [][2]string{
+	{"data", "mnist-t10k"}, {"canaries", "random,mislabeled"}, {"num-canaries", "400"},
+	{"sets", "2"}, {"audits", "2"}, {"epochs", "7"}, {"out", "aviary-demo"},
+}
+
+func demoCommand() *cobra.Command {
+	s := &settings{}
+	all := pflag.NewFlagSet("demo", pflag.ContinueOnError)
+	all.SortFlags = false
+	s.gameFlags(all)
+	s.modelFlags(all)
+	s.runFlags(all)
+	s.talkFlags(all)
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Audit a small network on real digits and write a report, in under two minutes",
+		Long: `Audit a network on the 10,000 digits that are built in: once with canaries that
+are ordinary digits, once with digits under a wrong label, which a network must
+memorise to fit. The second kind gives itself away.`,
+		Example: "  aviary demo",
+		Args:    arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, v := range demoSettings {
+				if f := all.Lookup(v[0]); !f.Changed {
+					if err := all.Set(v[0], v[1]); err != nil {
+						return err
+					}
+				}
+			}
+			if err := clearDemo(s.out); err != nil {
+				return err
+			}
+			return play(cmd, s, all, demoMark)
+		},
+	}
+	for _, name := range []string{"out", "seed", "threads", "device", "limit", "epochs", "json", "quiet"} {
+		cmd.Flags().AddFlag(all.Lookup(name))
+	}
+	cmd.Flags().Lookup("out").Usage = "run `directory`, aviary-demo if not given; an earlier demo there is overwritten"
+	return cmd
+}
+
+// clearDemo removes what an earlier demo left in dir, and nothing else.
+func clearDemo(dir string) error {
+	config, err := os.ReadFile(filepath.Join(dir, configName))
+	if errors.Is(err, fs.ErrNotExist) || err != nil && !isDir(dir) {
+		return nil // nothing of a demo is there; play refuses what else is
+	}
+	if err != nil {
+		return inputError(err)
+	}
+	if !bytes.HasPrefix(config, []byte(demoMark)) {
+		return usageError("choose another --out", "%s holds a run that is not a demo", dir)
+	}
+	for _, name := range append(report.Files(), manifestName, "canaries", "scores", "state", "models", journalName) {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return os.Remove(filepath.Join(dir, configName)) // last: until then it is a demo's
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
