@@ -98,7 +98,8 @@ func newGraph(net Net, init *rand.Rand, batch, dim, classes int, learn bool) (*g
 	G.Read(logits, &gr.logits)
 	if learn {
 		onehot, gr.onehot = input(g, "onehot", batch, classes)
-		weight, gr.weight = input(g, "weight", batch, 1)
+		gr.weight = gt.New(gt.WithShape(batch), gt.WithBacking(make([]float64, batch)))
+		weight = G.NewVector(g, gt.Float64, G.WithName("weight"), G.WithShape(batch), G.WithValue(gr.weight))
 		loss, err := crossEntropy(logits, onehot, weight)
 		if err != nil {
 			return nil, err
@@ -123,7 +124,8 @@ func input(g *G.ExprGraph, name string, rows, cols int) (*G.Node, *gt.Dense) {
 
 // crossEntropy is Σ_b weight[b] (log Σ_c exp(z[b,c]) − Σ_c onehot[b,c] z[b,c]).
 // There is no shift by the maximum: in float64 it overflows beyond logits of
-// 700 only, and the trainer reports that.
+// 700 only, and the trainer reports that. weight is a vector from the start: with
+// a Reshape in this place Gorgonia 0.9.18 gets the parameters' gradients wrong.
 func crossEntropy(logits, onehot, weight *G.Node) (*G.Node, error) {
 	e, err := G.Exp(logits)
 	if err != nil {
@@ -149,11 +151,7 @@ func crossEntropy(logits, onehot, weight *G.Node) (*G.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	flat, err := G.Reshape(weight, loss.Shape())
-	if err != nil {
-		return nil, err
-	}
-	weighted, err := G.HadamardProd(loss, flat)
+	weighted, err := G.HadamardProd(loss, weight)
 	if err != nil {
 		return nil, err
 	}

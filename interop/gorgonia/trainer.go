@@ -18,7 +18,8 @@ import (
 // recipe of Aviary's own trainer.
 //
 // Gorgonia panics where a graph cannot be built; that becomes an error here.
-// It runs graphs on a goroutine of its own, though, where nobody can catch a
+// Each run compares the net's first gradient with finite differences, since
+// Gorgonia has graphs whose gradient is wrong without an error. It runs graphs on a goroutine of its own, though, where nobody can catch a
 // panic: to survive one, train in a process of its own (aviary audit --trainer).
 type Trainer struct {
 	Net      Net
@@ -41,7 +42,7 @@ func (t Trainer) Train(ctx context.Context, job audit.Job) (result audit.Result,
 			err = fmt.Errorf("gorgonia: %v", r)
 		}
 	}()
-	if err := t.check(job); err != nil {
+	if err := t.valid(job); err != nil {
 		return audit.Result{}, fmt.Errorf("gorgonia: %w", err)
 	}
 	r, err := newRun(t, job)
@@ -58,7 +59,7 @@ func (t Trainer) Train(ctx context.Context, job audit.Job) (result audit.Result,
 	return result, nil
 }
 
-func (t Trainer) check(job audit.Job) error {
+func (t Trainer) valid(job audit.Job) error {
 	switch {
 	case t.Net == nil:
 		return fmt.Errorf("no net to train")
@@ -123,6 +124,9 @@ func (r *run) close() {
 func (r *run) fit(ctx context.Context) error {
 	n := r.job.Train.Len()
 	steps := (n + r.Batch - 1) / r.Batch
+	if err := r.check(); err != nil {
+		return err
+	}
 	for epoch := range r.Epochs {
 		order := rng.New(r.job.Seed, rng.Shuffle, uint64(epoch)).Perm(n)
 		var sum float64
@@ -145,18 +149,23 @@ func (r *run) fit(ctx context.Context) error {
 	return nil
 }
 
+// check makes sure of the gradient, on the first examples.
+func (r *run) check() error {
+	first := make([]int, r.Batch)
+	for i := range first {
+		first[i] = i
+	}
+	if err := r.prepare(first); err != nil {
+		return err
+	}
+	return checkGradient(r.learn, r.labels, rng.New(r.job.Seed, rng.SelfTest))
+}
+
 // step is one SGD step on the examples; it returns their mean loss before it.
 func (r *run) step(examples []int) (float64, error) {
 	g := r.learn
-	if err := r.load(g, r.job.Train, examples); err != nil {
+	if err := r.prepare(examples); err != nil {
 		return 0, err
-	}
-	weight, onehot := floats(g.weight), floats(g.onehot)
-	clear(weight)
-	clear(onehot)
-	for i := range examples {
-		weight[i] = 1 / float64(len(examples))
-		onehot[i*g.classes+int(r.labels[i])] = 1
 	}
 	if err := g.run(); err != nil {
 		return 0, err
@@ -171,9 +180,23 @@ func (r *run) step(examples []int) (float64, error) {
 		ref.SGD(floats(p), r.momentum[i], floats(r.judge.params[i]), gradient,
 			ref.Update{LR: r.LR, Momentum: r.Momentum, Decay: r.Decay, Scale: 1, EMA: r.EMA})
 	}
-	losses := make([]float64, len(examples))
-	err := ref.Loss64(losses, numbers(g.logits), r.labels, len(examples), g.classes)
-	return mean(losses), err
+	return g.loss(r.labels)
+}
+
+// prepare makes the inputs of a step: the mean loss of the examples.
+func (r *run) prepare(examples []int) error {
+	g := r.learn
+	if err := r.load(g, r.job.Train, examples); err != nil {
+		return err
+	}
+	weight, onehot := floats(g.weight), floats(g.onehot)
+	clear(weight)
+	clear(onehot)
+	for i := range examples {
+		weight[i] = 1 / float64(len(examples))
+		onehot[i*g.classes+int(r.labels[i])] = 1
+	}
+	return nil
 }
 
 // load puts examples of d into g's rows; other rows become zero.
@@ -254,11 +277,3 @@ func (r *run) save(path string) error {
 }
 
 func heDeviation(in int) float64 { return math.Sqrt(2 / float64(in)) }
-
-func mean(xs []float64) float64 {
-	var sum float64
-	for _, x := range xs {
-		sum += x
-	}
-	return sum / float64(len(xs))
-}
