@@ -229,7 +229,7 @@ static void multiply_transposed(const void *arg, int64_t chunk, int worker) {
 			for (int64_t j = 0; j < cols; j++) {
 				float v = tile[j * p->panel + i];
 				if (p->bias && p->k0 + p->kc == s->k) v += p->bias[col + j];
-				c[i * s->n + col + j] = (p->flags & TILE_RELU) && v < 0 ? 0 : v;
+				c[i * s->n + col + j] = (p->flags & TILE_RELU) && v <= 0 ? 0 : v;
 			}
 	}
 }

@@ -60,7 +60,7 @@ AV_INLINE void AV_(tile)(const int rows, const int width, const int packed, int6
 #pragma GCC unroll 16
 		for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
-			for (int j = 0; j < width; j++) s[i][j] = vec_pick((uvec)(s[i][j] < vec_set(0)), vec_set(0), s[i][j]);
+			for (int j = 0; j < width; j++) s[i][j] = vec_pick((uvec)(s[i][j] <= vec_set(0)), vec_set(0), s[i][j]);
 	}
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
