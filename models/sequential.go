@@ -28,13 +28,18 @@ func (s Sequential) Forward(p *Pass, x Value) (Value, Back) {
 		x, backs[i] = l.Forward(p, x)
 	}
 	return x, func(dy Value, needX bool) Value {
-		for i := len(s) - 1; i >= 0; i-- {
-			if i < first && !needX {
-				return Value{} // nothing below wants a gradient
-			}
+		for i := len(s) - 1; i >= first; i-- {
 			dy = backs[i](dy, needX || i > first)
 		}
-		return dy
+		if first == 0 {
+			return dy
+		}
+		return p.Optional(needX, func() Value { // no parameters below
+			for i := first - 1; i >= 0; i-- {
+				dy = backs[i](dy, true)
+			}
+			return dy
+		})
 	}
 }
 
