@@ -60,7 +60,6 @@ func (f *fixture) loss64(rows, cols int, logits []float64, labels []int32, want 
 	if rows == 1 && cols < 12 {
 		c = f.call("logits %v label %d", logits, labels[0])
 	}
-	round(logits)
 	z, y, dst := c.in("z", logits), c.ints("labels", labels), c.dstOf(kernels.Float64, rows)
 	dst.want = want
 	dst.tol = func(r int) float64 {

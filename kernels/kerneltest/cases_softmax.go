@@ -115,13 +115,6 @@ func (f *fixture) softmaxTangent(rows, cols int, p, dz []float64, rounds bool) {
 	c.run(func(dev kernels.Device) { dev.SoftmaxTangent(dst.Mem, mp.Mem, mdz.Mem, rows, cols) })
 }
 
-// round makes x what every device can hold.
-func round(x []float64) {
-	for i := range x {
-		x[i] = rounded(x[i])
-	}
-}
-
 func crossEntropyCase(f *fixture) {
 	eachTable(func(rows, cols int) {
 		f.crossEntropy(rows, cols, f.certain(rows, cols), false)

@@ -15,7 +15,7 @@ type fixture struct {
 	op   string
 	rng  *rand.Rand
 	unit float64 // unit roundoff of the device's elements
-	out  *transcript
+	bits *Bits
 
 	guards   int // how many buffers had a guard so far
 	compared int // elements of outputs
@@ -106,8 +106,13 @@ func (c *call) dstOf(kind kernels.Kind, n int) *array {
 
 const rightGuard = 37 // elements; more than two vectors of 16
 
+// array places values in a buffer of their own. Elements are first rounded to
+// float32, in place, so that the device and the reference see the same numbers.
 func (c *call) array(name string, kind kernels.Kind, values []float64) *array {
 	f := c.f
+	if kind == kernels.Elem {
+		round(values)
+	}
 	f.guards++
 	left := 1 + 2*(f.guards%8) // odd, so that no view is aligned
 	n := len(values)
@@ -169,7 +174,7 @@ func (c *call) run(op func(dev kernels.Device)) {
 			f.fail("%s: %v", c.label, err)
 			panic(giveUp)
 		}
-		f.out.add(c.label, a, got)
+		f.bits.add(f.op, c.label, a, got)
 		c.compare(a, got)
 	}
 	for _, a := range c.arrays {
@@ -243,14 +248,13 @@ func (f *fixture) integers(n int) []float64 {
 	return s
 }
 
-// normals are standard normals rounded to float32, so that every device starts
-// from the same numbers.
+// normals are standard normals.
 func (f *fixture) normals(n int) []float64 { return f.scaled(n, 1) }
 
 func (f *fixture) scaled(n int, scale float64) []float64 {
 	s := make([]float64, n)
 	for i := range s {
-		s[i] = float64(float32(scale * f.rng.NormFloat64()))
+		s[i] = rounded(scale * f.rng.NormFloat64())
 	}
 	return s
 }
@@ -264,8 +268,14 @@ func (f *fixture) below(n, limit int) []int32 {
 	return s
 }
 
-// rounded is x as every device can hold it, for scalars.
+// rounded is x as every device can hold it.
 func rounded(x float64) float64 { return float64(float32(x)) }
+
+func round(x []float64) {
+	for i := range x {
+		x[i] = rounded(x[i])
+	}
+}
 
 // sameBits makes two arrays in two ways, and compares them with each other.
 func (c *call) sameBits(one, other *array, makeOne, makeOther func()) {

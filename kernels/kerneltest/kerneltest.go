@@ -54,28 +54,25 @@ var Cases = map[string]Case{
 // Names are the operations, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(Cases)) }
 
-// Run holds a device to the reference: every operation, and its memory. A
+// Run holds a device to the reference: every operation, and its memory. It
+// returns the bits of all that was computed, to compare with another device. A
 // device must also pass Failures, which needs fresh ones.
-func Run(t *testing.T, dev kernels.Device) {
+func Run(t *testing.T, dev kernels.Device) *Bits {
+	bits := &Bits{name: dev.Name()}
 	for _, op := range Names() {
-		t.Run(op, func(t *testing.T) { Check(t, dev, op) })
+		t.Run(op, func(t *testing.T) { Check(t, dev, op, bits) })
 	}
 	t.Run("memory", func(t *testing.T) { Memory(t, dev) })
 	t.Run("goroutines", func(t *testing.T) { Goroutines(t, dev) })
+	return bits
 }
 
-// Check runs the case of one operation.
-func Check(t TB, dev kernels.Device, op string) {
-	t.Helper()
-	check(t, dev, op, nil)
-}
-
-// check runs a case and keeps all outputs in out, unless that is nil.
-func check(t TB, dev kernels.Device, op string, out *transcript) {
+// Check runs the case of one operation, and adds to bits unless that is nil.
+func Check(t TB, dev kernels.Device, op string, bits *Bits) {
 	t.Helper()
 	seed := fnv.New64()
 	seed.Write([]byte(op))
-	f := &fixture{t: t, dev: dev, op: op, out: out, rng: rand.New(rand.NewPCG(seed.Sum64(), 1))}
+	f := &fixture{t: t, dev: dev, op: op, bits: bits, rng: rand.New(rand.NewPCG(seed.Sum64(), 1))}
 	f.unit = 0x1p-24
 	if dev.ElemBits() == 64 {
 		f.unit = 0x1p-53
