@@ -176,13 +176,29 @@ func (g *Game) selectAll(ctx context.Context, st *store, watch map[string]float6
 			if m == 0 {
 				m = c.Len()
 			}
-			if err := checkCanaries(c, g.Data, m); err != nil {
-				return nil, fmt.Errorf("%s canaries, set %d: %w", sel.Name(), set, err)
+			if c.Len() != m {
+				return nil, fmt.Errorf("%s canaries, set %d: %d of them, expected %d as in the other sets", sel.Name(), set, c.Len(), m)
 			}
 			sets[i] = append(sets[i], c)
 		}
 	}
 	return sets, nil
+}
+
+// makeSet asks a selector for a canary set and checks what it gives.
+func (g *Game) makeSet(ctx context.Context, sel audit.Selector, set int) (*audit.CanarySet, error) {
+	c, err := sel.Select(ctx, g.Data, g.NumCanaries, set, g.Seed)
+	if err == nil {
+		want := g.NumCanaries
+		if want == 0 {
+			want = c.Len()
+		}
+		err = checkCanaries(c, g.Data, want)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s canaries, set %d: %w", sel.Name(), set, err)
+	}
+	return c, nil
 }
 
 // place is one unit of the game.

@@ -117,15 +117,15 @@ func (p *Plan) writeSet(ctx context.Context, g *Game, st *store, set int) error 
 		return err
 	}
 	g.tell(Progress{Stage: "select", Method: p.Method, Set: set})
-	c, err := g.Selectors[0].Select(ctx, g.Data, p.NumCanaries, set, g.Seed)
+	c, err := g.makeSet(ctx, g.Selectors[0], set)
 	if err != nil {
-		return fmt.Errorf("%s canaries, set %d: %w", p.Method, set, err)
+		return err
 	}
 	if p.NumCanaries == 0 {
 		p.NumCanaries = c.Len()
 	}
-	if err := checkCanaries(c, g.Data, p.NumCanaries); err != nil {
-		return fmt.Errorf("%s canaries, set %d: %w", p.Method, set, err)
+	if c.Len() != p.NumCanaries {
+		return fmt.Errorf("%s canaries, set %d: %d of them, expected %d as in the other sets", p.Method, set, c.Len(), p.NumCanaries)
 	}
 	name := fmt.Sprintf("canaries/%s-set%d.npz", p.Method, set)
 	if p.Files[name], err = st.write(name, "", func(w io.Writer) error { return scoreio.WriteCanaries(w, c) }); err != nil {

@@ -270,9 +270,9 @@ func (st *store) canaries(ctx context.Context, sel audit.Selector, g *Game, set 
 		}
 	}
 	start := time.Now()
-	c, err := sel.Select(ctx, g.Data, g.NumCanaries, set, g.Seed)
+	c, err := g.makeSet(ctx, sel, set)
 	if err != nil {
-		return nil, fmt.Errorf("%s canaries, set %d: %w", sel.Name(), set, err)
+		return nil, err
 	}
 	seconds := time.Since(start).Seconds()
 	watch["canaries"] += seconds
