@@ -186,7 +186,6 @@ func TestEmptyBatches(t *testing.T) {
 		t.Error(err)
 	}
 	// A run all of whose batches are empty has no losses to average.
-	s = newSampler(cfg, 20)
 	for seed := uint64(0); ; seed++ {
 		cfg.Seed, cfg.Steps = seed, 1
 		if len(newSampler(cfg, 20).batch(0)) == 0 {
