@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"testing"
 
 	"github.com/aviary-audit/aviary/audit"
 	"github.com/aviary-audit/aviary/audit/scoreio"
@@ -140,4 +141,13 @@ func toyGame(dir string) (Game, *toyTrainer) {
 
 func writeCanaries(sets []*audit.CanarySet) func(io.Writer) error {
 	return func(w io.Writer) error { return scoreio.WriteCanaries(w, sets...) }
+}
+
+func scoresIn(t *testing.T, path string) []float64 {
+	t.Helper()
+	rows, err := scoreio.ReadScores(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scoreio.Scores(rows).Value
 }
