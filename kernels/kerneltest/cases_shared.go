@@ -7,21 +7,28 @@ import (
 	"github.com/aviary-audit/aviary/kernels/ref"
 )
 
-// eachPer calls do with arrays of every kind of shape along both axes: sizes
-// around the vectors in each direction, and long ones that threads share.
+// eachPer calls do with arrays of every kind of shape along both axes, with
+// sizes around the vectors in each direction.
 func eachPer(do func(p kernels.Per)) {
-	var shapes [][3]int
 	for _, rows := range []int{0, 1, 2, 7, 8, 9, 15, 17, 33} {
 		for _, cols := range []int{0, 1, 3, 8, 15, 16, 17, 31, 32, 33, 65} {
-			shapes = append(shapes, [3]int{(rows + cols) % 4, rows, cols})
+			bothAxes((rows+cols)%4, rows, cols, do)
 		}
 	}
-	shapes = append(shapes, [][3]int{{1, 67, 785}, {1, 3, 17001}, {1, 17001, 3}, {1, 1, 33001}, {1, 33001, 1},
-		{17001, 1, 2}, {40, 49, 10}, {3, 530, 17}, {1, 35, 255}, {1, 35, 256}, {1, 35, 257}}...)
-	for _, s := range shapes {
-		for _, axis := range []kernels.Axis{kernels.PerRow, kernels.PerCol} {
-			do(kernels.Per{Batch: s[0], Rows: s[1], Cols: s[2], Axis: axis})
-		}
+}
+
+// eachLongPer does the same with arrays that threads share, or whose sums are
+// long.
+func eachLongPer(do func(p kernels.Per)) {
+	for _, s := range [][3]int{{1, 67, 785}, {1, 3, 17001}, {1, 17001, 3}, {1, 1, 33001}, {1, 33001, 1},
+		{17001, 1, 2}, {40, 49, 10}, {3, 530, 17}, {1, 35, 255}, {1, 35, 256}, {1, 35, 257}} {
+		bothAxes(s[0], s[1], s[2], do)
+	}
+}
+
+func bothAxes(batch, rows, cols int, do func(p kernels.Per)) {
+	for _, axis := range []kernels.Axis{kernels.PerRow, kernels.PerCol} {
+		do(kernels.Per{Batch: batch, Rows: rows, Cols: cols, Axis: axis})
 	}
 }
 
@@ -40,6 +47,7 @@ func scaleByCase(f *fixture) {
 	for _, acc := range []bool{false, true} {
 		eachPer(func(p kernels.Per) { f.scaleBy(p, acc, false, f.integers, 0) })
 		eachPer(func(p kernels.Per) { f.scaleBy(p, acc, !acc, f.normals, 2) })
+		eachLongPer(func(p kernels.Per) { f.scaleBy(p, acc, false, f.integers, 0) })
 	}
 	f.scaleBy(kernels.Per{Batch: 1, Rows: 9, Cols: 17}, false, false, f.broken, 0)
 	f.scaleBy(kernels.Per{Batch: 1, Rows: 9, Cols: 17, Axis: kernels.PerCol}, true, false, f.broken, 0)
@@ -76,6 +84,7 @@ func shiftCase(f *fixture) {
 		f.shift(p, -2, false, f.integers, 0)
 		f.shift(p, rounded(0.3), true, f.normals, 2)
 	})
+	eachLongPer(func(p kernels.Per) { f.shift(p, -2, false, f.integers, 0) })
 }
 
 func (f *fixture) shift(p kernels.Per, alpha float64, inPlace bool, values func(int) []float64, roundings int) {
@@ -101,12 +110,14 @@ func (f *fixture) shift(p kernels.Per, alpha float64, inPlace bool, values func(
 }
 
 func spreadCase(f *fixture) {
-	eachPer(func(p kernels.Per) {
+	spread := func(p kernels.Per) {
 		c := f.call("%+v", p)
 		s, dst := c.in("s", f.normals(p.Small())), c.dst(p.Len(), false, nil)
 		ref.Spread(dst.want, s.before, refPer(p))
 		c.run(func(dev kernels.Device) { dev.Spread(dst.Mem, s.Mem, p) })
-	})
+	}
+	eachPer(spread)
+	eachLongPer(spread)
 }
 
 func sumCase(f *fixture) {
@@ -114,6 +125,8 @@ func sumCase(f *fixture) {
 		eachPer(func(p kernels.Per) { f.sum(p, acc, f.integers, false) })
 		eachPer(func(p kernels.Per) { f.sum(p, acc, f.normals, true) })
 	}
+	eachLongPer(func(p kernels.Per) { f.sum(p, false, f.integers, false) })
+	eachLongPer(func(p kernels.Per) { f.sum(p, true, f.normals, true) })
 	f.sum(kernels.Per{Batch: 1, Rows: 9, Cols: 17}, false, f.broken, false)
 	f.sum(kernels.Per{Batch: 1, Rows: 9, Cols: 17, Axis: kernels.PerCol}, true, f.broken, false)
 	f.sumInParts(false)
@@ -149,6 +162,8 @@ func sumMulCase(f *fixture) {
 		eachPer(func(p kernels.Per) { f.sumMul(p, acc, f.integers, false) })
 		eachPer(func(p kernels.Per) { f.sumMul(p, acc, f.normals, true) })
 	}
+	eachLongPer(func(p kernels.Per) { f.sumMul(p, false, f.integers, false) })
+	eachLongPer(func(p kernels.Per) { f.sumMul(p, true, f.normals, true) })
 	f.sumMul(kernels.Per{Batch: 1, Rows: 9, Cols: 17}, false, f.broken, false)
 	f.sumMul(kernels.Per{Batch: 1, Rows: 9, Cols: 17, Axis: kernels.PerCol}, true, f.broken, false)
 	f.sumInParts(true)

@@ -239,11 +239,16 @@ func fill(n int, x float64) []float64 {
 // show. Sums of up to 2¹⁸ products of two stay below 2²⁴.
 func (f *fixture) integers(n int) []float64 {
 	s := make([]float64, n)
+	var bits uint64 // of 16 numbers
 	for i := range s {
-		s[i] = float64(1 + f.rng.IntN(8))
-		if f.rng.IntN(2) == 0 {
+		if i%16 == 0 {
+			bits = f.rng.Uint64()
+		}
+		s[i] = float64(1 + bits&7)
+		if bits&8 != 0 {
 			s[i] = -s[i]
 		}
+		bits >>= 4
 	}
 	return s
 }
