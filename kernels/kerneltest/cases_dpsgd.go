@@ -103,7 +103,21 @@ func sgdCase(f *fixture) {
 		f.sgd(1000, false, false, func(n int) []float64 { return make([]float64, n) },
 			kernels.SGD{LR: -1, Noise: 1, Seed: 5, Step: step<<32 | 1}, true)
 	}
+	f.noiseIsNormal()
 	f.sgd(33, true, true, f.broken, kernels.SGD{LR: 0.5, Momentum: 0.5, Scale: 1, EMA: 0.5}, false)
+}
+
+// noiseIsNormal: the noise of SGD is Normal's, to the last bit.
+func (f *fixture) noiseIsNormal() {
+	const n, seed, step = 1003, 1<<40 + 3, 1<<33 + 1
+	c := f.call("noise alone and Normal")
+	p, g, z := c.inout("p", fill(n, 0)), c.in("g", fill(n, 0)), c.inout("z", fill(n, 0))
+	c.sameBits(p, z,
+		func() {
+			f.dev.SGD(p.Mem, kernels.Mem{}, kernels.Mem{}, g.Mem,
+				kernels.SGD{LR: -1, Scale: 1, Noise: 1, Seed: seed, Step: step})
+		},
+		func() { f.dev.Normal(z.Mem, seed, step) })
 }
 
 func (f *fixture) sgd(n int, withM, withE bool, values func(int) []float64, s kernels.SGD, rounds bool) {

@@ -302,7 +302,7 @@ func (c *call) sameBits(one, other *array, makeOne, makeOther func()) {
 	one.want, other.want = want, want
 	for i := range got {
 		if math.Float64bits(got[i]) != math.Float64bits(want[i]) {
-			f.fail("%s: element %d is %v or %v, depending on the parts", c.label, i, got[i], want[i])
+			f.fail("%s: element %d is %v in one way and %v in the other", c.label, i, got[i], want[i])
 			break
 		}
 	}
