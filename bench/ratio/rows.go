@@ -1,0 +1,62 @@
+package main
+
+import (
+	"github.com/aviary-audit/aviary/bench"
+	"github.com/aviary-audit/aviary/kernels"
+)
+
+// row is one line of the table: something of ours, and what it is held against.
+type row struct {
+	name  string
+	ours  string   // a key of works, or of programs
+	peers []string // rows of the Python peers, or keys of ours; the fastest counts
+	// speed: the ratio is theirs/ours (of times), to be at least target. Else it
+	// is ours/theirs, to be at most target.
+	speed  bool
+	target float64
+	// memory: the figure is the peak memory in MB, not a time, and the target an
+	// absolute bound.
+	memory bool
+}
+
+// The rows and targets are those of the project's first issue on speed.
+func rows() []row {
+	var list []row
+	for _, s := range bench.Shapes {
+		target := 0.95
+		if s.Narrow() {
+			target = 0.85
+		}
+		name := "gemm/" + s.String()
+		list = append(list, row{name: name, ours: name, peers: []string{name + "/numpy", name + "/torch"}, speed: true, target: target})
+	}
+	plain := []string{"step/plain/autograd", "step/plain/compile", "step/plain/manual"}
+	hvp := []string{"hvp/double-backward", "hvp/forward-over-reverse"}
+	return append(list,
+		row{name: "plain step / torch", ours: "plain", peers: plain, target: 0.85},
+		row{name: "DP step without noise / our plain step", ours: "dp", peers: []string{"plain"}, target: 1.05},
+		row{name: "DP step with noise / our plain step", ours: "dp-noise", peers: []string{"plain"}, target: 1.15},
+		row{name: "DP step without noise / torch", ours: "dp", peers: []string{"step/dp/manual", "step/dp/two-backward"}},
+		row{name: "DP step with noise / torch", ours: "dp-noise", peers: []string{"step/dp-noise/manual", "step/dp-noise/two-backward"}},
+		row{name: "gradient / torch", ours: "gradient", peers: []string{"gradient/autograd", "gradient/manual"}},
+		row{name: "gradient+HVP / our gradient", ours: "gradient+hvp", peers: []string{"gradient"}, target: 2.7},
+		row{name: "gradient+HVP / torch", ours: "gradient+hvp", peers: hvp, target: 0.85},
+		row{name: "one audit / torch's training alone", ours: audit, peers: []string{"train/manual", "train/autograd"}, target: 1},
+		row{name: "one audit, peak memory in MB", ours: audit, target: 600, memory: true},
+	)
+}
+
+// audit names the whole command, which runs as a process of its own.
+const audit = "audit"
+
+// works make the things of ours that run in this process.
+func works(dev kernels.Device) map[string]func() (*bench.Work, error) {
+	m := map[string]func() (*bench.Work, error){}
+	for _, s := range bench.Shapes {
+		m["gemm/"+s.String()] = func() (*bench.Work, error) { return bench.GEMM(dev, s) }
+	}
+	for _, k := range []bench.Kind{bench.Plain, bench.DP, bench.DPNoise, bench.Gradient, bench.GradientHVP} {
+		m[string(k)] = func() (*bench.Work, error) { return bench.Step(dev, k) }
+	}
+	return m
+}
