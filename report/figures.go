@@ -203,6 +203,10 @@ func curveChart(r *audit.Report, title, label string, value func(audit.Point) *f
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for i, m := range r.Methods {
 		last, runs := 0.0, 0
+		w, dashed := thin, i%2 == 1
+		if len(m.Runs) > 3 {
+			w, dashed = hair, false
+		}
 		for _, run := range m.Runs {
 			var points []point
 			for _, p := range run.Curve {
@@ -216,16 +220,12 @@ func curveChart(r *audit.Report, title, label string, value func(audit.Point) *f
 				continue
 			}
 			last, runs = last+points[len(points)-1].Y, runs+1
-			w := thin
-			if len(m.Runs) > 3 {
-				w = hair
-			}
-			c.Marks = append(c.Marks, mark{Ink: ink(i), Weight: w, Dashed: i%2 == 1, Points: points})
+			c.Marks = append(c.Marks, mark{Ink: ink(i), Weight: w, Dashed: dashed, Points: points})
 		}
 		if runs == 0 {
 			continue
 		}
-		c.Legend = append(c.Legend, key{Ink: ink(i), Dashed: i%2 == 1, Text: fmt.Sprintf("%s, %s", m.Name, count(runs, "audit"))})
+		c.Legend = append(c.Legend, key{Ink: ink(i), Dashed: dashed, Text: fmt.Sprintf("%s, %s", m.Name, count(runs, "audit"))})
 		c.Desc += fmt.Sprintf("%s: %s at the end, on average. ", capitalise(m.Name), format(last/float64(runs)))
 	}
 	if len(c.Marks) == 0 || c.X.Max == 0 {

@@ -45,6 +45,8 @@ func inputError(err error) error {
 // stdout, everything else to stderr, and the exit code is returned.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := rootCommand()
+	started := false // what fails before that is the command line
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -53,8 +55,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitDone
 	}
 	var f *failure
-	if !errors.As(err, &f) {
+	switch {
+	case errors.As(err, &f):
+	case started:
 		f = &failure{code: exitRun, err: err}
+	default:
+		f = &failure{code: exitUsage, err: err}
 	}
 	fmt.Fprintf(stderr, "aviary: %s\n", strings.TrimPrefix(err.Error(), "aviary: "))
 	if f.hint != "" {
@@ -136,9 +142,9 @@ func didYouMean(got string, names []string, otherwise string) string {
 }
 
 // nearest is the name with the smallest edit distance to got, if that is at
-// most a third of its length (and at least 1), else "".
+// most a third of its length, or 2 for short ones, else "".
 func nearest(got string, names []string) string {
-	best, least := "", max(1, len(got)/3)+1
+	best, least := "", min(max(2, len(got)/3)+1, len(got))
 	for _, name := range names {
 		if d := editDistance(got, name); d < least {
 			best, least = name, d

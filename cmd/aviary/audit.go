@@ -19,7 +19,7 @@ import (
 )
 
 func auditCommand() *cobra.Command {
-	s := &settings{}
+	flags, s := allFlags()
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Train with canaries and measure how well they can be told apart",
@@ -40,10 +40,7 @@ Sub-commands plan and score audit code that Aviary does not run itself.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runAudit(cmd, s) },
 	}
 	cmd.Flags().SortFlags = false
-	s.gameFlags(cmd.Flags())
-	s.modelFlags(cmd.Flags())
-	s.runFlags(cmd.Flags())
-	s.talkFlags(cmd.Flags())
+	cmd.Flags().AddFlagSet(flags)
 	cmd.AddCommand(planCommand(), scoreCommand())
 	return cmd
 }
@@ -72,10 +69,10 @@ func runAudit(cmd *cobra.Command, s *settings) error {
 
 // play runs the audit that s describes. demo is the demo's mark, or "".
 func play(cmd *cobra.Command, s *settings, flags *pflag.FlagSet, demo string) error {
-	if err := s.check(flags.Changed); err != nil {
+	if err := s.check(flags); err != nil {
 		return err
 	}
-	job, err := prepare(s, flags.Changed)
+	job, err := prepare(s)
 	if err != nil {
 		return err
 	}
@@ -91,6 +88,7 @@ func play(cmd *cobra.Command, s *settings, flags *pflag.FlagSet, demo string) er
 	if err := openRun(s, config); err != nil {
 		return err
 	}
+	defer closeRun(s)
 	ui := newTalk(cmd.ErrOrStderr(), s.quiet)
 	job.game.Progress = ui.progress
 	result, err := job.game.Run(cmd.Context())
@@ -104,26 +102,46 @@ func play(cmd *cobra.Command, s *settings, flags *pflag.FlagSet, demo string) er
 	return show(cmd, s, result)
 }
 
-// openRun makes the run directory of a new run, or checks that of an old one.
+// openRun makes the run directory of a new run, which must be empty but for
+// what a run that never began may have left.
 func openRun(s *settings, config []byte) error {
 	if s.resume {
 		return nil
 	}
+	path := filepath.Join(s.out, configName)
+	if same(path, s.config) {
+		return usageError("keep it elsewhere, or choose another --out", "%s is in the run directory, which gets its own", s.config)
+	}
 	entries, err := os.ReadDir(s.out)
-	switch {
-	case err == nil && len(entries) > 0:
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		return inputError(err)
+	}
+	if len(entries) > 1 || len(entries) == 1 && entries[0].Name() != configName {
 		hint := "choose another --out"
 		if _, err := os.Stat(filepath.Join(s.out, journalName)); err == nil {
 			hint = "finish it with --resume, or " + hint
 		}
 		return usageError(hint, "%s is there already and not empty", s.out)
-	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
-		return inputError(err)
 	}
 	if err := atomicfile.MkdirAll(s.out, 0o755); err != nil {
 		return inputError(err)
 	}
-	return atomicfile.WriteBytes(filepath.Join(s.out, configName), 0o644, config)
+	return atomicfile.WriteBytes(path, 0o644, config)
+}
+
+// closeRun leaves no trace of a run that never began.
+func closeRun(s *settings) {
+	if _, err := os.Stat(filepath.Join(s.out, journalName)); errors.Is(err, fs.ErrNotExist) {
+		os.Remove(filepath.Join(s.out, configName))
+		os.Remove(s.out) // fails if something else is there
+	}
+}
+
+// same says whether two names are of one file.
+func same(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // runError tells an interruption, a failure, and settings that only turned out

@@ -78,8 +78,6 @@ func setFlag(flags *pflag.FlagSet, flag *pflag.Flag, node *yaml.Node) error {
 	}
 	list, isList := flag.Value.(pflag.SliceValue)
 	switch {
-	case node.Kind == yaml.ScalarNode && node.Tag != "!!null" && isList:
-		return setList(flags, flag, list, node.Value)
 	case node.Kind == yaml.ScalarNode && node.Tag != "!!null":
 		if err := flags.Set(flag.Name, node.Value); err != nil {
 			return fmt.Errorf("%q, expected %s", node.Value, kindOf(flag))
@@ -93,17 +91,12 @@ func setFlag(flags *pflag.FlagSet, flag *pflag.Flag, node *yaml.Node) error {
 			}
 			items[i] = item.Value
 		}
-		return setList(flags, flag, list, items...)
+		if err := flags.Set(flag.Name, ""); err != nil { // marks it as given
+			return err
+		}
+		return list.Replace(items) // items may hold commas
 	}
 	return fmt.Errorf("expected %s", kindOf(flag))
-}
-
-// setList replaces the whole of a list, whose items may hold commas.
-func setList(flags *pflag.FlagSet, flag *pflag.Flag, list pflag.SliceValue, items ...string) error {
-	if err := flags.Set(flag.Name, ""); err != nil { // marks it as given
-		return err
-	}
-	return list.Replace(items)
 }
 
 func kindOf(flag *pflag.Flag) string {

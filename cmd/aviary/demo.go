@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/aviary-audit/aviary/report"
 )
@@ -19,18 +18,12 @@ const demoMark = "# Settings of aviary demo."
 
 // demoSettings are what the demo changes of the defaults.
 var demoSettings = [][2]string{
-	{"data", "mnist-t10k"}, {"canaries", "random,mislabeled"}, {"num-canaries", "400"},
-	{"sets", "2"}, {"audits", "2"}, {"epochs", "7"}, {"out", "aviary-demo"},
+	{"data", "mnist-t10k"}, {"canaries", "random,mislabeled"}, {"num-canaries", "500"},
+	{"sets", "5"}, {"audits", "2"}, {"epochs", "7"}, {"out", "aviary-demo"},
 }
 
 func demoCommand() *cobra.Command {
-	s := &settings{}
-	all := pflag.NewFlagSet("demo", pflag.ContinueOnError)
-	all.SortFlags = false
-	s.gameFlags(all)
-	s.modelFlags(all)
-	s.runFlags(all)
-	s.talkFlags(all)
+	all, s := allFlags()
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Audit a small network on real digits and write a report, in under two minutes",
@@ -56,7 +49,7 @@ memorise to fit. The second kind gives itself away.`,
 	for _, name := range []string{"out", "seed", "threads", "device", "limit", "epochs", "json", "quiet"} {
 		cmd.Flags().AddFlag(all.Lookup(name))
 	}
-	cmd.Flags().Lookup("out").Usage = "run `directory`, aviary-demo if not given; an earlier demo there is overwritten"
+	cmd.Flags().Lookup("out").Usage = "run directory (`DIR`), aviary-demo if not given; an earlier demo there is overwritten"
 	return cmd
 }
 

@@ -36,6 +36,7 @@ set,audit,canary,loss, and give it to aviary audit score.`,
 		},
 	}
 	f := cmd.Flags()
+	f.SortFlags = false
 	s.gameFlags(f)
 	f.StringVar(&s.out, "out", "", "`directory` of the plan (required)")
 	f.StringVar(&model, "model", "somebody else's", "the `name` of the model, for the report")
@@ -51,8 +52,11 @@ func runPlan(cmd *cobra.Command, s *settings, model, recipe string) error {
 	if s.sets < 1 || s.audits < 1 || s.limit < 0 {
 		return usageError("", "--sets is %d, --audits is %d, --limit is %d, expected at least 1, 1 and 0", s.sets, s.audits, s.limit)
 	}
+	if err := s.settleCount(cmd.Flags()); err != nil {
+		return err
+	}
 	j := &job{settings: s}
-	if err := j.openData(cmd.Flags().Changed); err != nil {
+	if err := j.openData(); err != nil {
 		return err
 	}
 	j.game.Dir = s.out

@@ -37,9 +37,9 @@ func (j *job) close() {
 }
 
 // prepare opens what s names and fills in the game. Its errors are the user's.
-func prepare(s *settings, changed func(string) bool) (*job, error) {
+func prepare(s *settings) (*job, error) {
 	j := &job{settings: s}
-	if err := j.openData(changed); err != nil {
+	if err := j.openData(); err != nil {
 		return nil, err
 	}
 	if s.out == "" {
@@ -61,7 +61,7 @@ func prepare(s *settings, changed func(string) bool) (*job, error) {
 }
 
 // openData opens the data set and the canaries.
-func (j *job) openData(changed func(string) bool) error {
+func (j *job) openData() error {
 	s, g := j.settings, &j.game
 	trainSet, testSet, err := data.Open(s.data, data.Options{})
 	if err != nil {
@@ -73,7 +73,7 @@ func (j *job) openData(changed func(string) bool) error {
 		}
 	}
 	g.Data, g.Test = trainSet, testSet
-	g.NumCanaries, g.Sets, g.Audits, g.Seed = s.canaryCount(changed), s.sets, s.audits, s.seed
+	g.NumCanaries, g.Sets, g.Audits, g.Seed = s.numCanaries, s.sets, s.audits, s.seed
 	g.Header.Data = trainSet.Name()
 	for _, kind := range s.canaries {
 		switch {
@@ -194,7 +194,7 @@ func (j *job) describe(w io.Writer) error {
 	}
 	fmt.Fprintf(t, "data\t%s: %d training examples of %v, %d classes\n", g.Header.Data, n, g.Data.Shape(), g.Data.Classes())
 	fmt.Fprintf(t, "canaries\t%s: %s in each of %d sets\n", strings.Join(s.canaries, ", "), m, g.Sets)
-	fmt.Fprintf(t, "audits\t%d = %d kinds × %d sets × %d\n", runs, len(g.Selectors), g.Sets, g.Audits)
+	fmt.Fprintf(t, "audits\t%d: %d of each of %d sets of %d kinds\n", runs, g.Audits, g.Sets, len(g.Selectors))
 	fmt.Fprintf(t, "model\t%s\nrecipe\t%s\ndevice\t%s\n", g.Header.Model, g.Header.Recipe, g.Header.Device)
 	if j.device != nil {
 		parameters := 0

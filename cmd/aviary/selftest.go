@@ -52,7 +52,7 @@ func showChecks(cmd *cobra.Command, checks []onerun.SelfCheck, asJSON bool) erro
 		return e.Encode(checks)
 	}
 	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "mechanism\tfigure\texact\tfound\ttolerance\tbroken on purpose\t")
+	fmt.Fprintln(t, "mechanism\tfigure\texact\tfound\ttolerance\tverdict\tbroken on purpose")
 	for _, c := range checks {
 		verdict, planted := "ok", c.Planted
 		if !c.OK {
@@ -61,7 +61,7 @@ func showChecks(cmd *cobra.Command, checks []onerun.SelfCheck, asJSON bool) erro
 		if planted == "" {
 			planted = "-"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%.4f\t%.4f\t%.4f\t%s\t%s\n", c.Mechanism, c.Figure, c.Want, c.Got, c.Tolerance, planted, verdict)
+		fmt.Fprintf(t, "%s\t%s\t%.4f\t%.4f\t%.4f\t%s\t%s\n", c.Mechanism, c.Figure, c.Want, c.Got, c.Tolerance, verdict, planted)
 	}
 	return t.Flush()
 }

@@ -53,42 +53,53 @@ type settings struct {
 	config string
 }
 
+// allFlags are the flags of audit.
+func allFlags() (*pflag.FlagSet, *settings) {
+	s := &settings{}
+	f := pflag.NewFlagSet("audit", pflag.ContinueOnError)
+	f.SortFlags = false
+	s.gameFlags(f)
+	s.modelFlags(f)
+	s.runFlags(f)
+	s.talkFlags(f)
+	return f, s
+}
+
 // gameFlags are the flags of what is audited; audit plan has only these.
 func (s *settings) gameFlags(f *pflag.FlagSet) {
-	f.SortFlags = false
-	f.StringVar(&s.data, "data", "mnist", "`data` to train on: mnist (60,000 digits), mnist-t10k (10,000, built in), or a folder with IDX or npz files")
+	f.StringVar(&s.data, "data", "mnist", "training `DATA`: mnist (60,000 digits), mnist-t10k (10,000, built in), or a folder with IDX or npz files")
 	f.IntVar(&s.limit, "limit", 0, "use only the first `N` training examples (0: all)")
-	f.StringSliceVar(&s.canaries, "canaries", []string{"mislabeled"}, "`kinds` of canaries: random, mislabeled, or FILE.npz; several give one audit each")
-	f.IntVar(&s.numCanaries, "num-canaries", 1000, "`number` of canaries in a set")
-	f.IntVar(&s.sets, "sets", 5, "canary `sets` per kind")
-	f.IntVar(&s.audits, "audits", 2, "training `runs` per set, each with coins of its own")
-	f.Uint64Var(&s.seed, "seed", 1, "`seed` of all randomness")
+	f.StringSliceVar(&s.canaries, "canaries", []string{"mislabeled"}, "`KINDS` of canaries: random, mislabeled, or FILE.npz; each kind is audited")
+	f.IntVar(&s.numCanaries, "num-canaries", 1000, "canaries in a set (`M`); as many as there are if all come from files")
+	f.IntVar(&s.sets, "sets", 5, "canary sets per kind (`N`)")
+	f.IntVar(&s.audits, "audits", 2, "training runs per set, each with coins of its own (`N`)")
+	f.Uint64Var(&s.seed, "seed", 1, "seed of all randomness (`N`)")
 }
 
 // modelFlags say how the built-in trainer trains. They mean nothing to
 // somebody else's.
 func (s *settings) modelFlags(f *pflag.FlagSet) {
-	f.StringVar(&s.arch, "arch", "mlp:784-256-10", "`model`: mlp:INPUT-HIDDEN-…-CLASSES")
-	f.IntVar(&s.epochs, "epochs", 7, "`passes` over the training data")
-	f.IntVar(&s.batch, "batch", 256, "examples per `step`; the mean number of them with --clip")
-	f.Float64Var(&s.lr, "lr", 0.1, "learning `rate`")
-	f.Float64Var(&s.momentum, "momentum", 0.9, "heavy-ball `momentum`")
-	f.Float64Var(&s.weightDecay, "weight-decay", 1e-5, "weight `decay`")
-	f.Float64Var(&s.ema, "ema", 0.9, "`decay` per step of the average of the weights that is audited (0: the weights themselves)")
-	f.StringVar(&s.schedule, "schedule", "constant", "learning rate `over` time: constant, cosine, or step")
-	f.StringVar(&s.augment, "augment", "none", "`changes` to images while training: none, shift, or flip")
+	f.StringVar(&s.arch, "arch", "mlp:784-256-10", "`MODEL` to train: mlp:INPUT-HIDDEN-…-CLASSES")
+	f.IntVar(&s.epochs, "epochs", 7, "passes over the training data (`N`)")
+	f.IntVar(&s.batch, "batch", 256, "examples per step (`B`); their mean number with --clip")
+	f.Float64Var(&s.lr, "lr", 0.1, "learning rate (`X`)")
+	f.Float64Var(&s.momentum, "momentum", 0.9, "heavy-ball momentum (`X`)")
+	f.Float64Var(&s.weightDecay, "weight-decay", 1e-5, "weight decay (`X`)")
+	f.Float64Var(&s.ema, "ema", 0.9, "decay per step (`X`) of the average of the weights that is audited (0: no average)")
+	f.StringVar(&s.schedule, "schedule", "constant", "`RULE` for the learning rate: constant, cosine, or step:FACTOR@FRACTION,… as in step:0.1@0.5,0.75")
+	f.StringVar(&s.augment, "augment", "none", "`RULE` for moving images while training: none, shift:K, crop:K, flip, or several joined by +")
 	f.IntVar(&s.microbatch, "microbatch", 0, "at most `N` examples in memory at once with --clip (0: a whole batch); changes no result")
-	f.Float64Var(&s.clip, "clip", 0, "`norm` to which each example's gradient is clipped, for DP-SGD (0: plain SGD)")
-	f.Float64Var(&s.noiseMultiplier, "noise-multiplier", 0, "standard deviation of DP-SGD's noise, in `units` of the clip norm")
-	f.StringSliceVar(&s.targetEpsilon, "target-epsilon", nil, "not in this version: use --noise-multiplier")
+	f.Float64Var(&s.clip, "clip", 0, "norm (`C`) to which each example's gradient is clipped, for DP-SGD (0: plain SGD)")
+	f.Float64Var(&s.noiseMultiplier, "noise-multiplier", 0, "standard deviation of DP-SGD's noise in units of the clip norm (`S`)")
+	f.StringSliceVar(&s.targetEpsilon, "target-epsilon", nil, "not in this version (`E,…`): use --noise-multiplier")
 }
 
 // runFlags say where and on what an audit runs.
 func (s *settings) runFlags(f *pflag.FlagSet) {
-	f.StringVar(&s.trainer, "trainer", "", "`command` that trains instead of Aviary; see the manual in docs/")
-	f.StringVar(&s.device, "device", "auto", "`device`: auto, cpu, or ref (float64, slow)")
-	f.IntVar(&s.threads, "threads", 0, "`threads` of the device (0: one per core); changes no result")
-	f.StringVar(&s.out, "out", "", "run `directory` (default runs/NAME, from the settings)")
+	f.StringVar(&s.trainer, "trainer", "", "`CMD` that trains instead of Aviary: it is run once per audit, finds train.npz, canaries.npz and job.json in its folder, and writes losses.csv")
+	f.StringVar(&s.device, "device", "auto", "`DEVICE` to train on: auto, cpu, or ref (float64, slow)")
+	f.IntVar(&s.threads, "threads", 0, "threads of the device (`N`) (0: one per core); changes no result")
+	f.StringVar(&s.out, "out", "", "run directory (`DIR`) (default runs/NAME, from the settings)")
 	f.BoolVar(&s.resume, "resume", false, "finish the run in --out, with its own settings")
 	f.BoolVar(&s.saveModels, "save-models", false, "keep every trained model in the run directory")
 	s.gateFlags(f)
@@ -105,12 +116,15 @@ func (s *settings) gateFlags(f *pflag.FlagSet) {
 func (s *settings) talkFlags(f *pflag.FlagSet) {
 	f.BoolVar(&s.json, "json", false, "print report.json instead of a table")
 	f.BoolVar(&s.quiet, "quiet", false, "no progress")
-	f.StringVar(&s.config, "config", "", "YAML `file` with the same settings; flags override it")
+	f.StringVar(&s.config, "config", "", "YAML `FILE` with the same settings; flags override it")
 }
 
-// check refuses settings that no data could make right. changed tells which
-// were given, by flag or file.
-func (s *settings) check(changed func(name string) bool) error {
+// check refuses settings that no data could make right, and settles those
+// whose default depends on others. flags are those of s.
+func (s *settings) check(flags *pflag.FlagSet) error {
+	if err := s.settleCount(flags); err != nil {
+		return err
+	}
 	if len(s.targetEpsilon) > 0 {
 		return usageError("use --noise-multiplier S with --clip C", "--target-epsilon needs an accountant, which this version does not have")
 	}
@@ -133,6 +147,7 @@ func (s *settings) check(changed func(name string) bool) error {
 	}{
 		{"momentum", s.momentum, 0, 1}, {"ema", s.ema, 0, 1}, {"weight-decay", s.weightDecay, 0, math.Inf(1)},
 		{"clip", s.clip, 0, math.Inf(1)}, {"noise-multiplier", s.noiseMultiplier, 0, math.Inf(1)},
+		{"fail-if-auc-above", s.failAUC, 0, math.Inf(1)}, {"fail-if-tpr-above", s.failTPR, 0, math.Inf(1)},
 	} {
 		if !(n.v >= n.min && n.v < n.max) {
 			return usageError("", "--%s is %v, expected a number from %v to below %v", n.name, n.v, n.min, n.max)
@@ -148,40 +163,38 @@ func (s *settings) check(changed func(name string) bool) error {
 		return usageError("", "--microbatch is %d without --clip; only DP-SGD splits batches", s.microbatch)
 	}
 	if s.trainer != "" {
-		return s.checkTrainer(changed)
+		return s.checkTrainer(flags)
 	}
 	return nil
 }
 
 // checkTrainer refuses settings that somebody else's trainer would not get.
-func (s *settings) checkTrainer(changed func(string) bool) error {
+func (s *settings) checkTrainer(flags *pflag.FlagSet) (err error) {
 	if strings.TrimSpace(s.trainer) == "" {
 		return usageError("", "--trainer is empty, expected a command")
 	}
-	var err error
-	none := &settings{}
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	none.modelFlags(flags)
-	flags.VisitAll(func(f *pflag.Flag) {
-		if changed(f.Name) && err == nil {
+	mine := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(settings).modelFlags(mine)
+	mine.VisitAll(func(f *pflag.Flag) {
+		if err == nil && flags.Lookup(f.Name).Value.String() != f.DefValue {
 			err = usageError("give it to the command yourself", "--%s does not reach --trainer", f.Name)
 		}
 	})
 	return err
 }
 
-// canaryCount is the number of canaries to ask for: 0, as many as there are,
-// where they come from files and no number was given.
-func (s *settings) canaryCount(changed func(string) bool) int {
-	if changed("num-canaries") {
-		return s.numCanaries
+// settleCount asks for 0 canaries, which is as many as there are, where all of
+// them come from files and no number was given.
+func (s *settings) settleCount(flags *pflag.FlagSet) error {
+	if flags.Changed("num-canaries") || len(s.canaries) == 0 {
+		return nil
 	}
 	for _, kind := range s.canaries {
 		if !isCanaryFile(kind) {
-			return s.numCanaries
+			return nil
 		}
 	}
-	return 0
+	return flags.Set("num-canaries", "0")
 }
 
 func isCanaryFile(kind string) bool {

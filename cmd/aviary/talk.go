@@ -3,39 +3,56 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+
+	"golang.org/x/term"
 
 	"github.com/aviary-audit/aviary/audit/onerun"
+	"github.com/aviary-audit/aviary/internal/progress"
 )
 
-// talk tells people on stderr how far an audit is.
+// talk tells people on stderr how far an audit is: a bar on a terminal, plain
+// lines elsewhere, and a line for every audit that is done.
 type talk struct {
 	w        io.Writer
-	quiet    bool
+	line     *progress.Progress
+	running  bool // the line is there
 	training bool // some model has begun to train
 	finished int  // audits
 	total    int
 }
 
-func newTalk(w io.Writer, quiet bool) *talk { return &talk{w: w, quiet: quiet} }
+func newTalk(w io.Writer, quiet bool) *talk {
+	f, isFile := w.(*os.File)
+	return &talk{w: w, line: progress.New(w, isFile && term.IsTerminal(int(f.Fd())), quiet)}
+}
 
 func (t *talk) progress(p onerun.Progress) {
 	if p.Note != "" {
-		fmt.Fprintf(t.w, "aviary: note: %s\n", p.Note)
+		fmt.Fprintf(t.w, "aviary: note: %s\n", p.Note) // even if quiet
 		return
 	}
-	if p.Stage == "audit" {
-		t.training = true
-		t.finished, t.total = p.Done, p.Total
-	}
-	if t.quiet || p.Run == nil {
+	if p.Stage != "audit" {
 		return
 	}
-	again := ""
+	t.training = t.training || !p.Reused
+	t.finished, t.total = p.Done, p.Total
+	if p.Steps > 0 { // all audits have as many steps, or nearly
+		if !t.running {
+			t.line.Start("training", p.Total*p.Steps)
+			t.running = true
+		}
+		t.line.Set(p.Done*p.Steps + p.Step)
+	}
+	if p.Run == nil {
+		return
+	}
+	before := ""
 	if p.Reused {
-		again = ", from before"
+		before = ", done before"
 	}
-	fmt.Fprintf(t.w, "audit %d of %d: %s set %d audit %d: AUC %.3f, TPR at 5 %% FPR %.3f%s\n",
-		p.Done, p.Total, p.Method, p.Set, p.Audit, p.Run.AUC, p.Run.TPR, again)
+	t.line.Note(fmt.Sprintf("audit %d of %d: %s set %d audit %d: AUC %.3f, TPR at 5 %% FPR %.3f%s",
+		p.Done, p.Total, p.Method, p.Set, p.Audit, p.Run.AUC, p.Run.TPR, before))
 }
 
-func (t *talk) done() {}
+func (t *talk) done() { t.line.Done() }
