@@ -148,14 +148,15 @@ AV_INLINE uvec uvec_mulhi(uvec a, uvec b) {
 	__m256i odd = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)a, 32), _mm256_srli_epi64((__m256i)b, 32));
 	return (uvec)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
 #else
-	for (int i = 0; i < AV_LANES; i++) a[i] = (uint32_t)(((uint64_t)a[i] * b[i]) >> 32);
-	return a;
+	uvec hi = {0};
+	for (int i = 0; i < AV_LANES; i++) hi[i] = (uint32_t)(((uint64_t)a[i] * b[i]) >> 32);
+	return hi;
 #endif
 }
 
 // 0, 1, 2, …
 AV_INLINE uvec uvec_iota(void) {
-	uvec v;
+	uvec v = {0};
 	for (int i = 0; i < AV_LANES; i++) v[i] = (uint32_t)i;
 	return v;
 }
