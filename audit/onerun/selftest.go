@@ -151,7 +151,7 @@ func (l leaky) Train(ctx context.Context, job audit.Job) (audit.Result, error) {
 	}
 	for i := range r.Losses {
 		if job.Canaries.Example(i, x[:]); in[x[0]] {
-			r.Losses[i] -= .2
+			r.Losses[i] -= .5 // half a standard deviation: far beyond both tolerances
 		}
 	}
 	return r, nil
