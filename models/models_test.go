@@ -159,10 +159,11 @@ func TestConcurrentPasses(t *testing.T) {
 	run := func(v *tensor.Tensor) ([]float64, error) {
 		p := models.NewPass(dev)
 		p.Dir = f.Model.Split(v)
-		p.HVP, err = tensor.Alloc(dev, f.Model.Len())
+		hvp, err := tensor.Alloc(dev, f.Model.Len())
 		if err != nil {
 			return nil, err
 		}
+		p.HVP = hvp
 		_, back := p.Loss(f.Model, tensor.Const(x), labels, models.Value{})
 		back(true)
 		return p.HVP.Floats(dev)

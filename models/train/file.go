@@ -24,7 +24,7 @@ func SaveModel(path string, m *models.Model) error {
 		}
 		arrays[i] = npz.Named{Name: q.Name, Array: a}
 	}
-	return writeArrays(path, arrays)
+	return writeArrays(path, arrays, atomicfile.Options{})
 }
 
 // LoadModel reads parameters that SaveModel wrote. The file must hold every
@@ -54,8 +54,8 @@ func LoadModel(path string, m *models.Model) error {
 	return nil
 }
 
-func writeArrays(path string, arrays []npz.Named) error {
-	return atomicfile.Write(path, 0o666, func(w io.Writer) error { return npz.Write(w, arrays...) })
+func writeArrays(path string, arrays []npz.Named, o atomicfile.Options) error {
+	return o.Write(path, 0o666, func(w io.Writer) error { return npz.Write(w, arrays...) })
 }
 
 // download is t's numbers in the device's own precision.

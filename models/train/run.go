@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/aviary-audit/aviary/internal/atomicfile"
 	"github.com/aviary-audit/aviary/kernels"
 	"github.com/aviary-audit/aviary/models"
 	"github.com/aviary-audit/aviary/tensor"
@@ -24,6 +25,8 @@ type Options struct {
 	// StateEvery is how often State is written besides; 0: only at the end of
 	// the context.
 	StateEvery time.Duration
+
+	files atomicfile.Options // how State is written; tests fill the disk
 }
 
 // Outcome is what a finished run gives, besides the model.

@@ -92,7 +92,7 @@ func (r *run) save() error {
 		}
 		arrays = append(arrays, npz.Named{Name: v.name, Array: a})
 	}
-	return writeArrays(r.opts.State, arrays)
+	return writeArrays(r.opts.State, arrays, r.opts.files)
 }
 
 // load goes on from the state file, if there is one.

@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/aviary-audit/aviary/internal/atomicfile"
 	"github.com/aviary-audit/aviary/internal/npz"
 	"github.com/aviary-audit/aviary/models"
 )
@@ -81,7 +83,7 @@ func TestResumeNoticesLostState(t *testing.T) {
 		for name, a := range arrays {
 			named = append(named, npz.Named{Name: name, Array: a})
 		}
-		if err := writeArrays(state, named); err != nil {
+		if err := writeArrays(state, named, atomicfile.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if got, _ := r.fit(cfg, Options{State: state}); sameBits(got, want) {
@@ -184,6 +186,28 @@ func TestStateCannotBeWritten(t *testing.T) {
 	_, err = Run(context.Background(), r.model(), r.data, configs()["plain"], Options{State: filepath.Join(file, "state")})
 	if err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("state below a file: %v", err)
+	}
+}
+
+// TestDiskFull: a state that does not fit on the disk is an error, and the
+// state before it stays good.
+func TestDiskFull(t *testing.T) {
+	r := newRig(t, 29)
+	cfg := configs()["plain"]
+	want, _ := r.fit(cfg, Options{})
+	dir := t.TempDir()
+	state := filepath.Join(dir, "state.npz")
+	r.stopAt(4, cfg, Options{State: state})
+	_, err := Run(context.Background(), r.model(), r.data, cfg,
+		Options{State: state, StateEvery: time.Nanosecond, files: atomicfile.FullAfter(1000)})
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), state) {
+		t.Errorf("a full disk: %v", err)
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 1 {
+		t.Errorf("%d files are left", len(files))
+	}
+	if got, out := r.fit(cfg, Options{State: state}); !sameBits(got, want) || out.Resumed != 4 {
+		t.Error("the state before is not intact")
 	}
 }
 
