@@ -180,6 +180,12 @@ func TestResumeAfterKill(t *testing.T) {
 			t.Fatalf("at %s: %v, %s", at, err, out)
 		}
 	}
+	// A kill can also strike while a file is written.
+	for _, sub := range []string{"canaries", "scores", "state", "models"} {
+		if err := os.WriteFile(filepath.Join(dir, sub, ".half.tmp-XYZ"), []byte("half"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	g, trainer := toyGame(dir)
 	g.Resume = true
 	rep := play(t, g)
