@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,7 +47,9 @@ func measureAll(ctx context.Context, o options, threads int, t *table) ([]result
 	for _, script := range []string{"bench/peers/gemm_peers.py", "bench/peers/torch_mlp.py"} {
 		p, err := startPeer(ctx, o.python, script, o.data, threads)
 		if err != nil {
-			m.absent = append(m.absent, err.Error())
+			if why := err.Error(); !slices.Contains(m.absent, why) {
+				m.absent = append(m.absent, why)
+			}
 			continue
 		}
 		defer p.close()
