@@ -14,7 +14,7 @@
 //	FM_BITS(r)     the bits of a real          FM_FROM_BITS(w)  and back
 //	FM_PICK(m,a,b) a where the comparison m holds, else b
 //	FM_FROM_UINT(w)   the integer w < 2^24 as a real
-//	FM_MULHI(a,b)  the upper halves of the 64-bit products
+//	FM_MULTIPLY(a,b,hi,lo)  the halves of the 64-bit products, into *hi and *lo
 //
 // Compile without contraction and without fast-math.
 
@@ -125,8 +125,9 @@ FM_FN void FM_(normal_pair)(word a, word b, real *cosine, real *sine) {
 // Philox4x32-10 (Salmon et al., SC 2011) on the counter c with the key k0, k1.
 FM_FN void FM_(philox)(word c[4], unsigned k0, unsigned k1) {
 	for (int round = 0; round < 10; round++) {
-		word hi0 = FM_MULHI(c[0], FM_WORD(0xd2511f53u)), lo0 = c[0] * FM_WORD(0xd2511f53u);
-		word hi1 = FM_MULHI(c[2], FM_WORD(0xcd9e8d57u)), lo1 = c[2] * FM_WORD(0xcd9e8d57u);
+		word hi0, lo0, hi1, lo1;
+		FM_MULTIPLY(c[0], FM_WORD(0xd2511f53u), &hi0, &lo0);
+		FM_MULTIPLY(c[2], FM_WORD(0xcd9e8d57u), &hi1, &lo1);
 		c[0] = hi1 ^ c[1] ^ FM_WORD(k0);
 		c[1] = lo1;
 		c[2] = hi0 ^ c[3] ^ FM_WORD(k1);

@@ -12,6 +12,6 @@
 #define FM_FROM_BITS(w) ((vec)(w))
 #define FM_PICK(m, a, b) vec_pick((uvec)(m), a, b)
 #define FM_FROM_UINT(w) vec_from_uint(w)
-#define FM_MULHI(a, b) uvec_mulhi(a, b)
+#define FM_MULTIPLY(a, b, hi, lo) uvec_multiply(a, b, hi, lo)
 #endif
 #include "fmath.h"

@@ -106,8 +106,8 @@ static const tile_set AV_(tiles) = {
 };
 #endif
 
-// transpose_block writes the first `rows` of AV_LANES columns: dst[k * stride + i]
-// = src[i * ld + k] for i < rows, k < AV_LANES.
+// transpose_block: dst[k * stride + i] = src[i * ld + k] for i < rows, k < AV_LANES.
+// The AVX2 one writes whole vectors, zeros after the rows, in ascending k.
 #if AV_LEVEL == 2
 AV_INLINE void AV_(transpose_block)(const int rows, const float *src, int64_t ld, float *dst, int64_t stride) {
 	__m512 r[16], t[16];
@@ -154,18 +154,10 @@ AV_INLINE void AV_(transpose_block)(const int rows, const float *src, int64_t ld
 			r[4 * i + 2 * h] = _mm256_shuffle_ps(t[4 * i + h], t[4 * i + 2 + h], 0x44);
 			r[4 * i + 2 * h + 1] = _mm256_shuffle_ps(t[4 * i + h], t[4 * i + 2 + h], 0xee);
 		}
-	__m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(rows), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 #pragma GCC unroll 4
-	for (int j = 0; j < 4; j++) {
-		__m256 lo = _mm256_permute2f128_ps(r[j], r[4 + j], 0x20), hi = _mm256_permute2f128_ps(r[j], r[4 + j], 0x31);
-		if (rows == 8) {
-			_mm256_storeu_ps(dst + j * stride, lo);
-			_mm256_storeu_ps(dst + (4 + j) * stride, hi);
-		} else {
-			_mm256_maskstore_ps(dst + j * stride, mask, lo);
-			_mm256_maskstore_ps(dst + (4 + j) * stride, mask, hi);
-		}
-	}
+	for (int j = 0; j < 4; j++) _mm256_storeu_ps(dst + j * stride, _mm256_permute2f128_ps(r[j], r[4 + j], 0x20));
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++) _mm256_storeu_ps(dst + (4 + j) * stride, _mm256_permute2f128_ps(r[j], r[4 + j], 0x31));
 }
 #else
 AV_INLINE void AV_(transpose_block)(const int rows, const float *src, int64_t ld, float *dst, int64_t stride) {
@@ -174,23 +166,24 @@ AV_INLINE void AV_(transpose_block)(const int rows, const float *src, int64_t ld
 }
 #endif
 
-// transpose: dst[k * stride + i] = src[i * ld + k] for i < rows, k < kc.
+// transpose: dst[k * stride + i] = src[i * ld + k] for i < rows, k < kc. Up to
+// AV_LANES numbers after the last may be overwritten. The blocks are compiled for
+// the heights that occur most: a full vector and the two of balanced tiles.
+#define BLOCKS(n)                                                                                                      \
+	for (; k + AV_LANES <= kc; k += AV_LANES) AV_(transpose_block)(n, s + k, ld, d + k * stride, stride)
 AV_TARGET static void AV_(transpose)(int64_t rows, int64_t kc, const float *src, int64_t ld, float *dst, int64_t stride) {
 	for (int64_t i = 0; i < rows; i += AV_LANES) {
 		const float *s = src + i * ld;
 		float *d = dst + i;
 		int n = rows - i < AV_LANES ? (int)(rows - i) : AV_LANES;
 		int64_t k = 0;
-		switch (n) { // the usual heights of a tile, compiled for a known number
-		case AV_LANES:
-			for (; k + AV_LANES <= kc; k += AV_LANES) AV_(transpose_block)(AV_LANES, s + k, ld, d + k * stride, stride);
-			break;
-		case AV_ROWS2 % AV_LANES:
-			for (; k + AV_LANES <= kc; k += AV_LANES)
-				AV_(transpose_block)(AV_ROWS2 % AV_LANES, s + k, ld, d + k * stride, stride);
-			break;
-		default:
-			for (; k + AV_LANES <= kc; k += AV_LANES) AV_(transpose_block)(n, s + k, ld, d + k * stride, stride);
+		// A whole vector may be stored if it ends in this row of dst, or if what it
+		// runs over is written later.
+		if (i == 0 || i + AV_LANES <= stride) {
+			if (n == AV_LANES) BLOCKS(AV_LANES);
+			else if (n == AV_ROWS2 % AV_LANES) BLOCKS(AV_ROWS2 % AV_LANES);
+			else if (n == (AV_ROWS2 - 1) % AV_LANES) BLOCKS((AV_ROWS2 - 1) % AV_LANES);
+			else BLOCKS(n);
 		}
 		for (; k < kc; k++)
 			for (int r = 0; r < n; r++) d[k * stride + r] = s[r * ld + k];
@@ -198,17 +191,20 @@ AV_TARGET static void AV_(transpose)(int64_t rows, int64_t kc, const float *src,
 }
 
 // copy_columns: dst[k * stride + i] = src[k * ld + i] for i < n, k < kc.
+#define COPY(n)                                                                                                        \
+	for (int64_t k = 0; k < kc; k++) memcpy(dst + k * stride, src + k * ld, (n) * sizeof *dst)
 AV_TARGET static void AV_(copy_columns)(int64_t n, int64_t kc, const float *src, int64_t ld, float *dst, int64_t stride) {
-	if (n == 2 * AV_LANES) {
-		for (int64_t k = 0; k < kc; k++) memcpy(dst + k * stride, src + k * ld, 2 * AV_LANES * sizeof *dst);
-	} else if (n == AV_ROWS2) {
-		for (int64_t k = 0; k < kc; k++) memcpy(dst + k * stride, src + k * ld, AV_ROWS2 * sizeof *dst);
-	} else {
+	if (n == 2 * AV_LANES) COPY(2 * AV_LANES);
+	else if (n == AV_LANES) COPY(AV_LANES);
+	else if (n == AV_ROWS2) COPY(AV_ROWS2);
+	else if (n == AV_ROWS2 - 1) COPY(AV_ROWS2 - 1);
+	else
 		for (int64_t k = 0; k < kc; k++)
 			for (int64_t i = 0; i < n; i++) dst[k * stride + i] = src[k * ld + i];
-	}
 }
 
+#undef BLOCKS
+#undef COPY
 #undef AV_ROWS1
 #undef AV_ROWS2
 #undef TILE

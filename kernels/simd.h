@@ -44,7 +44,7 @@
 #define vec_pick AV_(vec_pick)
 #define vec_from_uint AV_(vec_from_uint)
 #define vec_broadcast AV_(vec_broadcast)
-#define uvec_mulhi AV_(uvec_mulhi)
+#define uvec_multiply AV_(uvec_multiply)
 #define uvec_iota AV_(uvec_iota)
 #define vec_load_part AV_(vec_load_part)
 #define vec_store_part AV_(vec_store_part)
@@ -137,20 +137,23 @@ AV_INLINE vec vec_from_uint(uvec x) {
 	return __builtin_convertvector((ivec)x, vec);
 }
 
-// The upper halves of the 64-bit products a*b.
-AV_INLINE uvec uvec_mulhi(uvec a, uvec b) {
+// The upper and lower halves of the 64-bit products a*b.
+AV_INLINE void uvec_multiply(uvec a, uvec b, uvec *hi, uvec *lo) {
 #if AV_LEVEL == 2
 	__m512i even = _mm512_mul_epu32((__m512i)a, (__m512i)b);
 	__m512i odd = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)a, 32), _mm512_srli_epi64((__m512i)b, 32));
-	return (uvec)_mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+	*hi = (uvec)_mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+	*lo = (uvec)_mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
 #elif AV_LEVEL == 1
 	__m256i even = _mm256_mul_epu32((__m256i)a, (__m256i)b);
 	__m256i odd = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)a, 32), _mm256_srli_epi64((__m256i)b, 32));
-	return (uvec)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+	*hi = (uvec)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+	*lo = (uvec)_mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 #else
-	uvec hi = {0};
-	for (int i = 0; i < AV_LANES; i++) hi[i] = (uint32_t)(((uint64_t)a[i] * b[i]) >> 32);
-	return hi;
+	uvec h = {0};
+	for (int i = 0; i < AV_LANES; i++) h[i] = (uint32_t)(((uint64_t)a[i] * b[i]) >> 32);
+	*hi = h;
+	*lo = a * b;
 #endif
 }
 

@@ -16,7 +16,7 @@
 #undef vec_pick
 #undef vec_from_uint
 #undef vec_broadcast
-#undef uvec_mulhi
+#undef uvec_multiply
 #undef uvec_iota
 #undef vec_load_part
 #undef vec_store_part
