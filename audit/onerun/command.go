@@ -86,7 +86,7 @@ func (c CommandTrainer) Train(ctx context.Context, job audit.Job) (audit.Result,
 // writeJob fills the work folder.
 func writeJob(dir string, job audit.Job) (commandJob, error) {
 	paths := commandJob{
-		Schema: "aviary/job/1", Seed: strconv.FormatUint(job.Seed, 10), Model: job.Model,
+		Schema: "aviary/job/1", Seed: strconv.FormatUint(job.Seed, 10),
 		Train: filepath.Join(dir, "train.npz"), Canaries: filepath.Join(dir, "canaries.npz"),
 		Losses: filepath.Join(dir, "losses.csv"),
 	}
@@ -97,6 +97,12 @@ func writeJob(dir string, job audit.Job) (commandJob, error) {
 	// displace is none of the trainer's business.
 	if err := writeExamples(paths.Canaries, job.Canaries); err != nil {
 		return paths, err
+	}
+	if job.Model != "" { // the command runs in another folder
+		var err error
+		if paths.Model, err = filepath.Abs(job.Model); err != nil {
+			return paths, err
+		}
 	}
 	if job.Test != nil {
 		paths.Test = filepath.Join(dir, "test.npz")

@@ -93,6 +93,7 @@ test {test} = "$AVIARY_TEST" || exit 13
 test {losses} = "$AVIARY_LOSSES" || exit 14
 test {job} = "$AVIARY_JOB" || exit 15
 grep -q '"seed": "{seed}"' "$AVIARY_JOB" || exit 16
+grep -q '"model": "/.*/models/here.npz"' "$AVIARY_JOB" || exit 19
 test "$(dirname "$AVIARY_JOB")" = "$(pwd)" || exit 17
 for f in {train} {canaries} {test}; do test -s "$f" || exit 18; done
 echo "training with seed $AVIARY_SEED" >&2
@@ -104,7 +105,9 @@ awk 'BEGIN { print "canary,loss"; for (i = 3; i >= 0; i--) printf "%d,%s.%d\n", 
 		t.Fatal(err)
 	}
 	c := CommandTrainer{Cmd: script, Dir: dir, Keep: true, Stderr: &out}
-	r, err := c.Train(context.Background(), toyJob(t))
+	job := toyJob(t)
+	job.Model = "models/here.npz" // relative, and the command runs elsewhere
+	r, err := c.Train(context.Background(), job)
 	if err != nil {
 		t.Fatal(err)
 	}
