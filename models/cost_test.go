@@ -132,6 +132,7 @@ func TestCosts(t *testing.T) {
 
 	c := pass(true, false, nil)
 	c.Mode = models.Record
+	c.Dir = r.m.Split(r.u) // not looked at
 	_, k, err := c.Clipped(r.m, r.x, r.labels, 1)
 	if err != nil {
 		t.Fatal(err)

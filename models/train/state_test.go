@@ -44,6 +44,9 @@ func TestResume(t *testing.T) {
 	for name, cfg := range configs() {
 		state := filepath.Join(t.TempDir(), "state.npz")
 		want, whole := r.fit(cfg, Options{Test: test})
+		if bare, _ := r.fit(cfg, Options{}); !sameBits(bare, want) {
+			t.Errorf("%s: testing after each epoch changes the result", name)
+		}
 		total := whole.Steps
 		for _, stops := range [][]int{{1}, {3}, {4}, {total - 1}, {2, 5, 6}} {
 			for _, step := range stops {
