@@ -8,17 +8,24 @@ import (
 )
 
 // Every instruction set that the machine has passes with one thread and with
-// two, with the same bits; and so have all that fuse their multiply-adds.
+// two, with the same bits; and so have all that fuse their multiply-adds. With
+// -short, which is for the race detector, only the best one with two.
 func TestCPU(t *testing.T) {
 	var fused []*kerneltest.Bits
 	tested := 0
 	for _, isa := range []kernels.ISA{kernels.Portable, kernels.AVX2, kernels.AVX512} {
+		if testing.Short() && isa != kernels.BestISA() {
+			continue
+		}
 		if isa > kernels.BestISA() {
 			t.Logf("%v is absent on this machine: not tested", isa)
 			continue
 		}
 		var bits []*kerneltest.Bits
 		for _, threads := range []int{1, 2} {
+			if testing.Short() && threads == 1 {
+				continue
+			}
 			open := func() (kernels.Device, error) {
 				return kernels.CPU(kernels.CPUOptions{Threads: threads, ISA: isa})
 			}
@@ -35,7 +42,9 @@ func TestCPU(t *testing.T) {
 			}
 			tested++
 		}
-		bits[0].Same(t, bits[1])
+		for _, other := range bits[1:] {
+			bits[0].Same(t, other)
+		}
 		if isa != kernels.Portable { // which may have to round twice
 			fused = append(fused, bits[0])
 		}

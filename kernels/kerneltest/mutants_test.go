@@ -21,6 +21,9 @@ type mutant struct {
 // TestMutants plants faults that the suite must catch, on a float32 device,
 // where tolerances are wide. TestCPU shows that it finds none without them.
 func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short is for the race detector, which learns nothing from mutants")
+	}
 	dev := openCPU(t)
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
