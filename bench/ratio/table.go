@@ -28,6 +28,7 @@ type result struct {
 	Peer    string  `json:"peer,omitempty"` // the fastest
 	Theirs  float64 `json:"theirs,omitempty"`
 	Ratio   float64 `json:"ratio,omitempty"` // median of the rounds'
+	Best    float64 `json:"best,omitempty"`  // that of the best turns of either side: far from Ratio where the machine was busy
 	Target  float64 `json:"target,omitempty"`
 	Verdict verdict `json:"verdict"`
 	Why     string  `json:"why,omitempty"` // what is missing
@@ -80,14 +81,16 @@ func (r *result) judge(ours *contestant, theirs []*contestant) {
 		return
 	}
 	r.Peer, r.Theirs = best.name, best.median(r.Clock)
-	for i := range ours.turns {
-		ratio := ours.turns[i].on(r.Clock) / best.turns[i].on(r.Clock)
+	ratio := func(ours, theirs float64) float64 {
 		if r.Speed {
-			ratio = 1 / ratio
+			return theirs / ours
 		}
-		r.Rounds = append(r.Rounds, ratio)
+		return ours / theirs
 	}
-	r.Ratio = median(r.Rounds)
+	for i := range ours.turns {
+		r.Rounds = append(r.Rounds, ratio(ours.turns[i].on(r.Clock), best.turns[i].on(r.Clock)))
+	}
+	r.Ratio, r.Best = median(r.Rounds), ratio(ours.best(r.Clock), best.best(r.Clock))
 	r.Verdict = r.verdict()
 }
 
@@ -101,13 +104,15 @@ func (r *result) verdict() verdict {
 	return notMet // also for NaN
 }
 
-func (c *contestant) median(k clock) float64 {
-	var xs []float64
+func (c *contestant) on(k clock) (xs []float64) {
 	for _, t := range c.turns {
 		xs = append(xs, t.on(k))
 	}
-	return median(xs)
+	return xs
 }
+
+func (c *contestant) median(k clock) float64 { return median(c.on(k)) }
+func (c *contestant) best(k clock) float64   { return slices.Min(c.on(k)) }
 
 // table is all that a run found.
 type table struct {
@@ -143,7 +148,7 @@ func (t *table) finish() {
 func (t *table) text() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "row\tthreads\tclock\tours\tpeer\ttheirs\tratio\ttarget\t")
+	fmt.Fprintln(w, "row\tthreads\tclock\tours\tpeer\ttheirs\tratio\tbest\ttarget\t")
 	counts := map[verdict]int{}
 	for _, r := range t.Rows {
 		counts[r.Verdict]++
@@ -158,9 +163,9 @@ func (t *table) text() string {
 			}
 			return fmt.Sprintf("%.3f ms", 1000*x)
 		}
-		ratio, target := "-", "-"
+		ratio, best, target := "-", "-", "-"
 		if r.Clock != memory && r.Ratio != 0 {
-			ratio = fmt.Sprintf("%.2f", r.Ratio)
+			ratio, best = fmt.Sprintf("%.3f", r.Ratio), fmt.Sprintf("%.3f", r.Best)
 		}
 		if r.Target != 0 {
 			sign := "≤"
@@ -173,8 +178,8 @@ func (t *table) text() string {
 		if r.Why != "" {
 			note += ": " + r.Why
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Threads, r.Clock,
-			unit(r.Ours), dash(strings.TrimPrefix(r.Peer, r.Name+"/")), unit(r.Theirs), ratio, target, note)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Threads, r.Clock,
+			unit(r.Ours), dash(strings.TrimPrefix(r.Peer, r.Name+"/")), unit(r.Theirs), ratio, best, target, note)
 	}
 	w.Flush()
 	fmt.Fprintf(&b, "\n%d targets met, %d not met, %d rows missing\n", counts[met], counts[notMet], counts[missing])
@@ -197,7 +202,8 @@ func (t *table) markdown() string {
 		fmt.Fprintf(&b, "* %s: %s\n", name, t.Versions[name])
 	}
 	fmt.Fprintf(&b, "* the audit: `%s`\n\n", t.Audit)
-	b.WriteString("Ours and the peers take turns; a round's figure is the best run of a turn, the ratio the median over rounds. " +
+	b.WriteString("Ours and the peers take turns; a round's figure is the best run of a turn, the ratio the median over rounds; " +
+		"\"best\" compares the best turns of all, and is far from it where the machine was busy. " +
 		"Ratios of products are speeds (theirs/ours in time, more is better), all others are times (ours/theirs, less is better). " +
 		"One thread: CPU time. More: wall time. Of several peers the fastest counts. Every turn is in the JSON beside this file.\n\n")
 	fmt.Fprintf(&b, "```\n%s```\n", t.text())
