@@ -28,9 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tiny is an audit that takes a moment. ref is slow, but its figures depend on
-// no instruction set.
-var tiny = strings.Fields("--data mnist-t10k --limit 200 --arch mlp:784-4-10 --epochs 1 --batch 50 --num-canaries 20 --sets 2 --audits 1 --device ref --quiet")
+// tiny is an audit that takes a moment.
+var tiny = strings.Fields("--data mnist-t10k --limit 200 --arch mlp:784-4-10 --epochs 1 --batch 50 --num-canaries 20 --sets 2 --audits 1 --threads 1 --quiet")
 
 // call runs aviary with a directory for the test in place of $DIR, which
 // stands in what comes back too.

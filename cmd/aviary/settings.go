@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"os"
 	"strconv"
 	"strings"
 
@@ -203,7 +202,7 @@ func isCanaryFile(kind string) bool {
 
 // shellQuote makes an argument of a command that can be pasted into a shell.
 func shellQuote(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=@%+"+string(os.PathSeparator)) == "" {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=@%+") == "" {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
