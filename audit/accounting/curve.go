@@ -1,0 +1,330 @@
+package accounting
+
+import (
+	"fmt"
+	"math"
+)
+
+// MaxWidth is how wide the interval around an ε may be.
+const MaxWidth = 2e-4
+
+// Interval holds an exact value between bounds. Upper is what may be promised;
+// Estimate is the best guess, far closer to the exact value than either bound.
+type Interval struct {
+	Lower    float64 `json:"lower"`
+	Estimate float64 `json:"estimate"`
+	Upper    float64 `json:"upper"`
+}
+
+// Curve is what a mechanism costs: ε(δ), δ(ε), and the trade-off between the
+// errors of a test for one record. Both directions are in it.
+type Curve struct {
+	halves [2]*half // nil for a Gaussian, which is exact
+	mu     float64
+	// exposed is the chance that something is released without noise, which
+	// makes the rest of no importance if δ is smaller; 0 if all have noise.
+	exposed float64
+	generic bool // replace, by way of removing and adding
+}
+
+// NewCurve accounts e so that Epsilon(delta) has a width of at most MaxWidth;
+// the curve may be read at any other δ, with bounds that hold but may be wider.
+//
+// Releases of Gaussians alone are exact. All else is composed as numbers on a
+// grid, once from above and once from below, by fast Fourier transform (Koskela,
+// Jälkö and Honkela 2020; Gopi, Lee and Wutschitz 2021), the grid refined until
+// the two agree.
+//
+// Under Replace, Gaussian and Laplace cost as much as with half the noise, which
+// is exact. A Poisson-sampled Gaussian has no such rule: replacing is removing
+// and adding, so (ε, δ) under add/remove gives (2ε, (1+e^ε)δ) (group privacy,
+// Dwork and Roth 2014, theorem 2.2); Method says so, and Lower is that under
+// add/remove, to which the replacement of a record that adds nothing comes down.
+//
+// An error names the parameter that is out of range or the event that is unknown.
+func NewCurve(e Event, delta float64) (*Curve, error) {
+	f, err := flatten(e)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDelta(delta); err != nil {
+		return nil, err
+	}
+	if f.noiseless {
+		return exposedCurve(f, delta)
+	}
+	if mu, all := f.gaussians(); all {
+		return &Curve{mu: mu}, nil
+	}
+	c := &Curve{}
+	relation := f.relation
+	if relation == Replace && f.sampled() {
+		c.generic, relation = true, AddRemove
+	}
+	tail := delta * 1e-8
+	dt := firstStep(f, relation, delta)
+	for {
+		if c.halves, err = compose(f.phases, relation, dt, tail); err != nil {
+			return nil, err
+		}
+		width := c.addRemove(delta)
+		if width := width.Upper - width.Lower; width <= MaxWidth {
+			return c, nil
+		} else if math.IsInf(width, 1) {
+			dt /= 4
+		} else {
+			// The width falls with the square of the step.
+			dt *= math.Max(0.1, math.Min(0.7, 0.9*math.Sqrt(MaxWidth/width)))
+		}
+	}
+}
+
+// exposedCurve is for releases some of which have no noise.
+func exposedCurve(f flat, delta float64) (*Curve, error) {
+	hidden, noisy := 1.0, false
+	for _, p := range f.phases {
+		switch e := p.event.(type) {
+		case Gaussian:
+			if e.NoiseMultiplier == 0 {
+				hidden = 0
+			}
+		case Laplace:
+			if e.Scale == 0 {
+				hidden = 0
+			}
+		case PoissonSampledGaussian:
+			if e.NoiseMultiplier == 0 {
+				hidden *= math.Pow(1-e.SampleRate, float64(p.count))
+			}
+		}
+		noisy = noisy || hidden == 1
+	}
+	if noisy || len(f.phases) > 1 || f.relation == Replace && hidden > 0 {
+		if !(delta < 1-hidden) {
+			return nil, fmt.Errorf("accounting: noise multiplier: 0 for some phases, and delta %g is not below the chance %g that they release the record", delta, 1-hidden)
+		}
+	}
+	return &Curve{exposed: 1 - hidden}, nil
+}
+
+func (f flat) sampled() bool {
+	for _, p := range f.phases {
+		if e, ok := p.event.(PoissonSampledGaussian); ok && e.SampleRate < 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// firstStep guesses a grid step that gives half of MaxWidth: sharing a cell's
+// mass between its ends adds up to dt²/6 a release to the variance of the loss,
+// which moves ε by about 1/2 + z/(2·sd) times that.
+func firstStep(f flat, relation Relation, delta float64) float64 {
+	half := 1.0
+	if relation == Replace {
+		half = 0.5
+	}
+	variance, releases, span, atom := 0.0, 0.0, 0.0, 0.0
+	for _, p := range f.phases {
+		n := float64(p.count)
+		releases += n
+		switch e := p.event.(type) {
+		case Gaussian:
+			variance += n / (half * half * e.NoiseMultiplier * e.NoiseMultiplier)
+		case PoissonSampledGaussian:
+			s := e.NoiseMultiplier * half
+			variance += n * math.Min(1/(s*s), e.SampleRate*e.SampleRate*math.Expm1(1/(s*s)))
+		case Laplace:
+			b := e.Scale * half
+			variance += n * math.Min(1, 1/b) / b
+			if atom == 0 {
+				atom = 1 / b
+			}
+		}
+		if l, err := lawOf(p.event, relation); err == nil {
+			low, high := l.span(delta * 1e-8 / n)
+			span = math.Max(span, high-low)
+		}
+	}
+	sd := math.Sqrt(variance)
+	z := math.Max(1, upperQuantile(math.Min(delta, 0.1)))
+	dt := math.Sqrt(MaxWidth / 2 * 4 / releases / (0.5 + z/(2*sd)))
+	dt = math.Min(dt, math.Max(span, 16*sd)/minPoints)
+	if atom > 0 { // a mass point that lies on a node is kept as it is
+		dt = atom / (nearStep * math.Ceil(atom/dt/nearStep))
+	}
+	return dt
+}
+
+// Epsilon is the smallest ε for which the mechanism is (ε, delta)-DP.
+func (c *Curve) Epsilon(delta float64) (Interval, error) {
+	if err := checkDelta(delta); err != nil {
+		return Interval{}, err
+	}
+	switch {
+	case c.exposed > 0:
+		if delta >= c.exposed {
+			return Interval{}, nil
+		}
+		return Interval{math.Inf(1), math.Inf(1), math.Inf(1)}, nil
+	case c.halves[0] == nil:
+		eps := gaussianEpsilon(c.mu, delta)
+		return Interval{eps, eps, eps}, nil
+	case c.generic:
+		upper := c.replaceEpsilon(delta)
+		return Interval{c.addRemove(delta).Lower, upper, upper}, nil
+	}
+	return c.addRemove(delta), nil
+}
+
+// addRemove is ε(δ) from the two halves.
+func (c *Curve) addRemove(delta float64) Interval {
+	var v Interval
+	for _, h := range c.halves {
+		v.Upper = math.Max(v.Upper, h.upper.epsilon(delta-h.infinite-h.slack, h.dt))
+		v.Lower = math.Max(v.Lower, h.lower.epsilon(delta+h.slack, h.dt))
+		v.Estimate = math.Max(v.Estimate, h.guess.epsilon(delta, h.dt*nearStep))
+	}
+	v.Estimate = math.Max(v.Lower, math.Min(v.Upper, v.Estimate))
+	return v
+}
+
+// replaceEpsilon is the smallest 2ε with (1 + e^ε) δ(ε) <= delta.
+func (c *Curve) replaceEpsilon(delta float64) float64 {
+	ok := func(eps float64) bool { return (1+math.Exp(eps))*c.addRemoveDelta(eps).Upper <= delta }
+	low, high := 0.0, 1.0
+	if ok(0) {
+		return 0
+	}
+	for !ok(high) {
+		if high *= 2; high > maxLoss {
+			return math.Inf(1)
+		}
+	}
+	for high-low > 1e-9 {
+		if mid := (low + high) / 2; ok(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return 2 * high
+}
+
+// Delta is the smallest δ for which the mechanism is (eps, δ)-DP.
+func (c *Curve) Delta(eps float64) (Interval, error) {
+	if !(eps >= 0) {
+		return Interval{}, fmt.Errorf("accounting: epsilon: %g is not a number from 0 up", eps)
+	}
+	switch {
+	case c.exposed > 0:
+		return Interval{c.exposed, c.exposed, c.exposed}, nil
+	case c.halves[0] == nil:
+		d := gaussianDelta(c.mu, eps)
+		return Interval{d, d, d}, nil
+	case c.generic:
+		upper := math.Min(1, (1+math.Exp(eps/2))*c.addRemoveDelta(eps/2).Upper)
+		return Interval{c.addRemoveDelta(eps).Lower, upper, upper}, nil
+	}
+	return c.addRemoveDelta(eps), nil
+}
+
+func (c *Curve) addRemoveDelta(eps float64) Interval {
+	var v Interval
+	for _, h := range c.halves {
+		v.Upper = math.Max(v.Upper, h.above(eps))
+		v.Lower = math.Max(v.Lower, h.below(eps))
+		v.Estimate = math.Max(v.Estimate, h.guess.delta(eps, h.dt*nearStep))
+	}
+	v.Estimate = math.Max(v.Lower, math.Min(v.Upper, v.Estimate))
+	return v
+}
+
+// Method names the accountant in words, and what kind of bound it gives.
+func (c *Curve) Method() string {
+	switch {
+	case c.exposed > 0:
+		return "released without noise"
+	case c.halves[0] == nil:
+		return "exact Gaussian"
+	case c.generic:
+		return "PRV for add/remove; generic bound (2ε, (1+e^ε)δ) for replace, not tight"
+	}
+	return "PRV"
+}
+
+// TradeOff is a lower bound, tight but for the grid, on the false negative rate
+// of any test for a record whose false positive rate is fpr: the smaller one of
+// the two directions (Dong, Roth and Su 2022). It is convex and falls from at
+// most 1 at 0 to 0 at 1.
+func (c *Curve) TradeOff(fpr float64) (float64, error) {
+	if !(fpr >= 0 && fpr <= 1) {
+		return 0, fmt.Errorf("accounting: false positive rate: %g is not a probability, from 0 to 1", fpr)
+	}
+	switch {
+	case c.exposed > 0:
+		return math.Max(0, 1-c.exposed-fpr), nil
+	case c.halves[0] == nil:
+		return gaussianTradeOff(c.mu, fpr), nil
+	}
+	best := 0.0
+	// f(α) is the supremum over ε of max(1-δ-e^ε α, e^-ε (1-δ-α)), proposition
+	// 2.5 there: each is concave in e^ε or e^-ε, and each ε gives a valid bound.
+	for _, line := range []func(eps, delta float64) float64{
+		func(eps, delta float64) float64 { return 1 - delta - math.Exp(eps)*fpr },
+		func(eps, delta float64) float64 { return math.Exp(-eps) * (1 - delta - fpr) },
+	} {
+		at := func(eps float64) float64 {
+			if c.generic {
+				return line(eps, math.Min(1, (1+math.Exp(eps/2))*c.addRemoveDelta(eps/2).Upper))
+			}
+			return line(eps, c.addRemoveDelta(eps).Upper)
+		}
+		low, high := 0.0, c.top()
+		for range 100 {
+			left, right := low+(high-low)/3, high-(high-low)/3
+			if at(left) >= at(right) {
+				high = right
+			} else {
+				low = left
+			}
+		}
+		best = math.Max(best, at((low+high)/2))
+	}
+	return best, nil
+}
+
+// top is an ε at which nothing is left of δ but its slack.
+func (c *Curve) top() float64 {
+	top := 0.0
+	for _, h := range c.halves {
+		top = math.Max(top, float64(len(h.upper.p))*h.dt)
+	}
+	if c.generic {
+		top *= 2
+	}
+	return top
+}
+
+// HockeyStick is sup over events S of p(S) - e^eps q(S), for two distributions
+// over the same finite set: the least δ at eps in the direction from p to q.
+func HockeyStick(p, q []float64, eps float64) (float64, error) {
+	if len(p) != len(q) {
+		return 0, fmt.Errorf("accounting: %d probabilities against %d", len(p), len(q))
+	}
+	if math.IsNaN(eps) {
+		return 0, fmt.Errorf("accounting: epsilon: %g is not a number", eps)
+	}
+	k, sum := math.Exp(eps), 0.0
+	for i, v := range p {
+		if !(v >= 0 && q[i] >= 0) {
+			return 0, fmt.Errorf("accounting: outcome %d: %g and %g are not probabilities", i, v, q[i])
+		}
+		if q[i] == 0 { // 0 times an infinite k is 0
+			sum += v
+		} else {
+			sum += math.Max(0, v-k*q[i])
+		}
+	}
+	return sum, nil
+}

@@ -1,0 +1,70 @@
+package accounting
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"math/cmplx"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/dsp/fourier"
+)
+
+func TestFFT(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for n := 1; n <= 1<<17; n *= 2 {
+		x := make([]complex128, n)
+		for i := range x {
+			x[i] = complex(r.NormFloat64(), r.NormFloat64())
+		}
+		want := fourier.NewCmplxFFT(n).Coefficients(nil, x)
+		f, y := newFFT(n), append([]complex128(nil), x...)
+		f.forward(y)
+		shift := 64 - bits.Len(uint(n-1))
+		// A transform of n standard normals has entries near sqrt(n), each off by
+		// some ulps for each of log2 n stages.
+		tol := 1e-15 * math.Sqrt(float64(n)) * float64(8+4*bits.Len(uint(n)))
+		for i := range y {
+			k := 0
+			if n > 1 {
+				k = int(bits.Reverse64(uint64(i)) >> shift)
+			}
+			if !(cmplx.Abs(y[i]-want[k]) <= tol) {
+				t.Fatalf("n = %d: frequency %d is %v, want %v", n, k, y[i], want[k])
+			}
+			if m := mirror(i); n > 1 && (k+int(bits.Reverse64(uint64(m))>>shift))%n != 0 {
+				t.Fatalf("n = %d: place %d mirrors to %d", n, i, m)
+			}
+		}
+		f.inverse(y)
+		for i := range y {
+			if !(cmplx.Abs(y[i]/complex(float64(n), 0)-x[i]) <= 1e-15*float64(8+4*bits.Len(uint(n)))) {
+				t.Fatalf("n = %d: back at %d: %v, want %v", n, i, y[i], x[i])
+			}
+		}
+	}
+}
+
+func BenchmarkFFT(b *testing.B) {
+	for _, n := range []int{1 << 17, 1 << 18, 1 << 20} {
+		x := make([]complex128, n)
+		x[3] = 1
+		b.Run(fmt.Sprintf("ours/%d", n), func(b *testing.B) {
+			f := newFFT(n)
+			for b.Loop() {
+				f.forward(x)
+				x[0] = 1 // keep the numbers finite
+				for i := range x {
+					x[i] *= 1e-3
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("gonum/%d", n), func(b *testing.B) {
+			f, y := fourier.NewCmplxFFT(n), make([]complex128, n)
+			for b.Loop() {
+				f.Coefficients(y, x)
+			}
+		})
+	}
+}
