@@ -67,6 +67,16 @@ func (t *ModelTrainer) Train(ctx context.Context, job audit.Job) (audit.Result, 
 		}
 		t.model = model
 	}
+	if t.train == nil {
+		// The coins decide how long the training set is; make room for all of
+		// them, since memory that is outgrown lies about until it is collected.
+		most := job.Train.Len() + job.Canaries.Len()
+		data, err := train.Reserve(t.dev, most, job.Train.Shape())
+		if err != nil {
+			return audit.Result{}, err
+		}
+		t.train = data
+	}
 	if err := t.load(&t.train, job.Train); err != nil {
 		return audit.Result{}, err
 	}

@@ -134,8 +134,13 @@ func TestModelTrainerRepeats(t *testing.T) {
 	if again := run(1, 200); !slices.Equal(first, again) {
 		t.Error("the same job gave other losses")
 	}
+	longer := uint64(3) // with more canaries in, so that the training set is longer
+	for ones(coins(longer, 0, 0, 30)) <= ones(coins(1, 0, 0, 30)) {
+		longer++
+	}
+	run(longer, 200)
 	if got := dev.Stats().LiveBytes; got != live {
-		t.Errorf("%d bytes live after three jobs, %d after one", got, live)
+		t.Errorf("%d bytes live after four jobs, %d after one", got, live)
 	}
 	trainer.Close()
 	if got := dev.Stats().LiveBytes; got != 0 {
@@ -209,4 +214,13 @@ func TestModelTrainerRefuses(t *testing.T) {
 	trainer.cfg.LR = 1e30
 	_, err := blobGame(trainer, "").Run(context.Background())
 	wantError(t, err, "mislabeled-set0-audit0", "diverged")
+}
+
+func ones(in []bool) (n int) {
+	for _, b := range in {
+		if b {
+			n++
+		}
+	}
+	return n
 }

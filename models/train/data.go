@@ -43,6 +43,20 @@ func Upload(dev kernels.Device, src Source) (*Data, error) {
 	return d, nil
 }
 
+// Reserve makes room for n examples of a shape, for Load to fill: data sets of
+// different lengths then share one piece of memory. The owner calls Free.
+func Reserve(dev kernels.Device, n int, shape []int) (*Data, error) {
+	each := 1
+	for _, k := range shape {
+		each *= max(k, 0)
+	}
+	store, err := tensor.Alloc(dev, n*each)
+	if err != nil {
+		return nil, fmt.Errorf("train: %d examples of shape %v: %w", n, shape, err)
+	}
+	return &Data{dev: dev, store: store}, nil
+}
+
 // Load replaces d's examples by those of src, in the same memory if they fit.
 // After an error d must not be used until another Load succeeds.
 func (d *Data) Load(src Source) error {

@@ -358,6 +358,29 @@ func TestLosses64AndAccuracy(t *testing.T) {
 	}
 }
 
+// TestReserve: room that was reserved takes every data set that fits.
+func TestReserve(t *testing.T) {
+	dev := kernels.Reference()
+	defer dev.Close()
+	d, err := Reserve(dev, 60, newBlobs(1).Shape())
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocs := dev.Stats().Allocs
+	for _, n := range []int{40, 60, 50} {
+		if err := d.Load(newBlobs(n)); err != nil || d.Len() != n {
+			t.Errorf("%d examples: length %d, %v", n, d.Len(), err)
+		}
+	}
+	if got := dev.Stats().Allocs; got != allocs {
+		t.Errorf("%d allocations for data sets that fit", got-allocs)
+	}
+	d.Free()
+	if live := dev.Stats().LiveBytes; live != 0 {
+		t.Errorf("%d bytes are left", live)
+	}
+}
+
 func TestUpload(t *testing.T) {
 	dev := kernels.Reference()
 	defer dev.Close()
