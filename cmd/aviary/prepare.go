@@ -211,7 +211,7 @@ func (j *job) describe(w io.Writer) error {
 	return t.Flush()
 }
 
-// memory estimates the bytes of a run: the examples on the device and, as
+// memory estimates the bytes of a run: all examples on the device and, as
 // bytes, on the host; parameters, gradient, momentum and average; two canary
 // sets; activations of a batch; and the program itself.
 func (j *job) memory(n, size, parameters int) int {
@@ -220,6 +220,9 @@ func (j *job) memory(n, size, parameters int) int {
 	activations := 0
 	for _, width := range j.arch.Sizes {
 		activations += 3 * width * j.train.Batch * element
+	}
+	if j.game.Test != nil {
+		n += j.game.Test.Len()
 	}
 	return program + n*size*(element+1) + 4*parameters*element + 2*j.game.NumCanaries*size*4 + activations
 }
