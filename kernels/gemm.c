@@ -4,9 +4,9 @@
 // wide as a register tile, by all threads together. Row blocks of A are then
 // handed to the threads; each packs its rows into tiles (so that a tile reads A
 // with stride one) and multiplies them with every panel. One panel (block_k x 16
-// or 32 numbers, 16 to 32 KB) stays in the first-level cache while the tiles of A
+// or 32 numbers, 25 to 32 KB) stays in the first-level cache while the tiles of A
 // stream past it from the second level at 4 bytes a cycle; the packed rows of A
-// (at most ROW_TILES tiles) take a quarter to a half of the second level.
+// (at most BLOCK_M) take about half of a second level of 512 KB.
 //
 // The bit rule. Each number of C is one chain s = fma(a, b, s) in ascending k,
 // from 0 or from dst. A later block of k loads C as the start of its chain, which
@@ -18,18 +18,25 @@
 // stored by rows its tiles are read in place. If it is stored by columns (the
 // weight gradient) the product is computed transposed: vectors run along the
 // rows of C, which are contiguous in A, and the few columns of B are broadcast.
+#define _GNU_SOURCE // madvise
 #include "gemm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 enum {
-	BLOCK_K = 320,   // most of k in a block
+	BLOCK_M = 192,   // most rows in a block of A
 	BLOCK_N = 2048,  // most columns in a block of B
-	ROW_TILES = 16,  // most tiles of rows in a block of A
+	MAX_BLOCK_K = 400,
 	NARROW = 16,     // most columns of a narrow product
+	PACK_PANELS = 4, // panels of B that one thread packs side by side
 	MAX_TILE_ROWS = 16,
 	MAX_LANES = 16,
+	HUGE_PAGE = 2 << 20,
 	PARALLEL_WORK = 1 << 17, // multiplications below which waking a worker does not pay
 };
 
@@ -42,7 +49,7 @@ typedef void (*tile_fn)(TILE_PARAMETERS);
 
 // The tiles of one instruction set: [width - 1][rows].
 typedef struct {
-	int lanes;
+	int lanes, block_k; // most of k in a block, so that a panel of B fits the first-level cache
 	int max_rows[2];
 	tile_fn packed[2][MAX_TILE_ROWS + 1];
 	tile_fn by_rows[2][MAX_TILE_ROWS + 1];
@@ -51,21 +58,24 @@ typedef struct {
 #define AV_TEMPLATE "gemm_tile.h"
 #include "each_isa.h"
 
-typedef void (*move_fn)(int64_t, int64_t, const float *, int64_t, float *, int64_t);
+// Packing; see gemm_tile.h.
+typedef void (*transpose_fn)(int64_t rows, int64_t kc, const float *src, int64_t ld, float *dst, int64_t stride);
+typedef void (*copy_fn)(int64_t n, int64_t width, int64_t kc, const float *src, int64_t ld, float *dst);
 
 #if defined(__x86_64__)
 static const tile_set *const tile_sets[] = {&tiles_portable, &tiles_avx2, &tiles_avx512};
 #else
 static const tile_set *const tile_sets[] = {&tiles_portable, &tiles_portable, &tiles_portable};
 #endif
-static const move_fn transposes[] = AV_PICK(transpose);
-static const move_fn column_copies[] = AV_PICK(copy_columns);
+static const transpose_fn transposes[] = AV_PICK(transpose);
+static const copy_fn panel_copies[] = AV_PICK(copy_panels);
 
 // One product under way: the operands, and the block that the threads share.
 typedef struct {
 	av_cpu *d;
 	const tile_set *tiles;
-	move_fn transpose, copy_columns;
+	transpose_fn transpose;
+	copy_fn copy_panels;
 	const av_gemm_shape *s;
 	const float *a, *b, *bias;
 	float *c;
@@ -73,6 +83,7 @@ typedef struct {
 	int64_t n0, nc; // the block of columns
 	int width;      // vectors in a tile
 	int panel;      // columns in a panel of B: width * lanes
+	int64_t rows;   // of A in a tile
 	int64_t row_tiles, row_blocks;
 	int flags; // of this block's tiles
 } product;
@@ -80,33 +91,43 @@ typedef struct {
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// The packed blocks lie together in huge pages if the system has them: they are
+// streamed through over and over, and a small page ends every prefetch.
 int av_gemm_open(av_cpu *d) {
-	int threads = av_pool_threads(d->pool);
-	d->pack_b = aligned_alloc(64, (size_t)BLOCK_K * (BLOCK_N + 2 * MAX_LANES) * sizeof(float));
-	d->pack_a = calloc((size_t)threads, sizeof *d->pack_a);
+	size_t threads = (size_t)av_pool_threads(d->pool);
+	size_t b_size = MAX_BLOCK_K * (BLOCK_N + 2 * MAX_LANES), a_size = MAX_BLOCK_K * (BLOCK_M + 2 * MAX_TILE_ROWS);
+	size_t bytes = (b_size + threads * a_size) * sizeof(float);
+	bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	d->pack_b = aligned_alloc(HUGE_PAGE, bytes);
+	d->pack_a = calloc(threads, sizeof *d->pack_a);
 	if (!d->pack_b || !d->pack_a) return -1;
-	for (int i = 0; i < threads; i++) {
-		d->pack_a[i] = aligned_alloc(64, (size_t)BLOCK_K * (ROW_TILES + 1) * MAX_TILE_ROWS * sizeof(float));
-		if (!d->pack_a[i]) return -1;
-	}
+#if defined(__linux__)
+	madvise(d->pack_b, bytes, MADV_HUGEPAGE); // refusing it is no failure
+#endif
+	for (size_t i = 0; i < threads; i++) d->pack_a[i] = d->pack_b + b_size + i * a_size;
 	return 0;
 }
 
 void av_gemm_close(av_cpu *d) {
-	for (int i = 0; d->pack_a && i < av_pool_threads(d->pool); i++) free(d->pack_a[i]);
 	free(d->pack_a);
 	free(d->pack_b);
 }
 
-// Packs panel number `chunk` of the block: pack[k * panel + j], zeros beyond N.
-static void pack_panel(const void *arg, int64_t chunk, int worker) {
+// Packs PACK_PANELS panels from number chunk*PACK_PANELS on:
+// pack[(panel * kc + k) * width + j], zeros beyond the last column.
+static void pack_panels(const void *arg, int64_t chunk, int worker) {
 	const product *p = arg;
 	(void)worker;
-	int64_t first = p->n0 + chunk * p->panel, n = min64(p->panel, p->n0 + p->nc - first);
-	float *dst = p->d->pack_b + chunk * p->panel * p->kc;
-	if (n < p->panel) memset(dst, 0, (size_t)(p->panel * p->kc) * sizeof *dst);
-	if (p->s->trans_b) p->transpose(n, p->kc, p->b + first * p->s->k + p->k0, p->s->k, dst, p->panel);
-	else p->copy_columns(n, p->kc, p->b + p->k0 * p->s->n + first, p->s->n, dst, p->panel);
+	int64_t j = chunk * PACK_PANELS * p->panel, n = min64(PACK_PANELS * p->panel, p->nc - j), col = p->n0 + j;
+	float *dst = p->d->pack_b + j * p->kc;
+	int64_t rest = n % p->panel;
+	if (rest) memset(dst + (n - rest) * p->kc, 0, (size_t)(p->panel * p->kc) * sizeof *dst);
+	if (!p->s->trans_b) {
+		p->copy_panels(n, p->panel, p->kc, p->b + p->k0 * p->s->n + col, p->s->n, dst);
+		return;
+	}
+	for (int64_t i = 0; i < n; i += p->panel)
+		p->transpose(min64(p->panel, n - i), p->kc, p->b + (col + i) * p->s->k + p->k0, p->s->k, dst + i * p->kc, p->panel);
 }
 
 // A tile at the right edge: through a copy as wide as the tile.
@@ -123,22 +144,21 @@ static void edge_tile(const product *p, tile_fn f, int64_t rows, int64_t cols, c
 	for (int64_t i = 0; i < rows; i++) memcpy(c + i * ld, wide + i * p->panel, (size_t)cols * sizeof *c);
 }
 
-static int64_t tile_row(const product *p, int64_t tile) { return p->s->m * tile / p->row_tiles; }
-
-// Multiplies tiles [t0, t1) of rows with the panels. packed is their A.
-static void multiply_tiles(const product *p, int64_t t0, int64_t t1, const float *packed) {
-	int64_t row0 = tile_row(p, t0), last_block = p->k0 + p->kc == p->s->k;
+// Multiplies rows [row0, row1) with the panels. packed is their A, or NULL.
+static void multiply_tiles(const product *p, int64_t row0, int64_t row1, const float *packed) {
+	int64_t last_block = p->k0 + p->kc == p->s->k, n = p->s->n;
+	tile_fn const *tiles = packed ? p->tiles->packed[p->width - 1] : p->tiles->by_rows[p->width - 1];
 	for (int64_t j = 0; j < p->nc; j += p->panel) {
 		int64_t col = p->n0 + j, cols = min64(p->panel, p->nc - j);
 		const float *b = p->d->pack_b + j * p->kc;
 		const float *bias = p->bias && last_block ? p->bias + col : NULL;
-		for (int64_t t = t0; t < t1; t++) {
-			int64_t row = tile_row(p, t), rows = tile_row(p, t + 1) - row;
-			float *c = p->c + row * p->s->n + col;
+		for (int64_t row = row0; row < row1; row += p->rows) {
+			int64_t rows = min64(p->rows, row1 - row);
+			float *c = p->c + row * n + col;
+			for (int64_t i = rows; i < 2 * rows && row + i < row1; i++) __builtin_prefetch(c + i * n); // the next tile's C
 			const float *a = packed ? packed + (row - row0) * p->kc : p->a + row * p->s->k + p->k0;
-			tile_fn f = packed ? p->tiles->packed[p->width - 1][rows] : p->tiles->by_rows[p->width - 1][rows];
-			if (cols == p->panel) f(p->kc, a, p->s->k, b, p->panel, c, p->s->n, bias, p->flags);
-			else edge_tile(p, f, rows, cols, a, p->s->k, b, c, bias);
+			if (cols == p->panel) tiles[rows](p->kc, a, p->s->k, b, p->panel, c, n, bias, p->flags);
+			else edge_tile(p, tiles[rows], rows, cols, a, p->s->k, b, c, bias);
 		}
 	}
 }
@@ -146,19 +166,23 @@ static void multiply_tiles(const product *p, int64_t t0, int64_t t1, const float
 // Row block number `chunk`: packs its rows of A, unless they are read in place.
 static void multiply_rows(const void *arg, int64_t chunk, int worker) {
 	const product *p = arg;
-	int64_t t0 = p->row_tiles * chunk / p->row_blocks, t1 = p->row_tiles * (chunk + 1) / p->row_blocks;
-	float *pack = NULL;
-	if (p->s->trans_a || p->s->n > NARROW) {
-		pack = p->d->pack_a[worker];
-		int64_t row0 = tile_row(p, t0);
-		for (int64_t t = t0; t < t1; t++) {
-			int64_t row = tile_row(p, t), rows = tile_row(p, t + 1) - row;
-			float *dst = pack + (row - row0) * p->kc;
-			if (p->s->trans_a) p->copy_columns(rows, p->kc, p->a + p->k0 * p->s->m + row, p->s->m, dst, rows);
-			else p->transpose(rows, p->kc, p->a + row * p->s->k + p->k0, p->s->k, dst, rows);
+	int64_t row0 = p->row_tiles * chunk / p->row_blocks * p->rows;
+	int64_t row1 = min64(p->row_tiles * (chunk + 1) / p->row_blocks * p->rows, p->s->m);
+	float *pack = p->d->pack_a[worker];
+	if (p->s->trans_a) {
+		int64_t n = row1 - row0, rest = n % p->rows;
+		const float *a = p->a + p->k0 * p->s->m + row0;
+		p->copy_panels(n - rest, p->rows, p->kc, a, p->s->m, pack);
+		if (rest) p->copy_panels(rest, rest, p->kc, a + n - rest, p->s->m, pack + (n - rest) * p->kc);
+	} else if (p->s->n > NARROW) {
+		for (int64_t row = row0; row < row1; row += p->rows) {
+			int64_t rows = min64(p->rows, row1 - row);
+			p->transpose(rows, p->kc, p->a + row * p->s->k + p->k0, p->s->k, pack + (row - row0) * p->kc, rows);
 		}
+	} else {
+		pack = NULL;
 	}
-	multiply_tiles(p, t0, t1, pack);
+	multiply_tiles(p, row0, row1, pack);
 }
 
 // Runs one job on the pool, or here if the whole product is small.
@@ -184,16 +208,19 @@ static void by_blocks(product *p) {
 	int64_t threads = av_pool_threads(p->d->pool);
 	p->width = s->n <= p->tiles->lanes ? 1 : 2;
 	p->panel = p->width * p->tiles->lanes;
-	p->row_tiles = div_up(s->m, p->tiles->max_rows[p->width - 1]);
-	// A few blocks of rows for each thread, equal in number for each.
-	p->row_blocks = min64(p->row_tiles, threads * (1 + div_up(p->row_tiles, threads * ROW_TILES)));
-	if (threads == 1) p->row_blocks = div_up(p->row_tiles, ROW_TILES);
-	int64_t k_blocks = s->k > 0 ? div_up(s->k, BLOCK_K) : 1;
+	p->rows = p->tiles->max_rows[p->width - 1];
+	p->row_tiles = div_up(s->m, p->rows);
+	// The same number of blocks of rows for each thread, and one more than it needs,
+	// so that a thread that loses its core delays the others little.
+	int64_t most_tiles = BLOCK_M / p->rows;
+	p->row_blocks = div_up(p->row_tiles, most_tiles);
+	if (threads > 1) p->row_blocks = min64(p->row_tiles, threads * (1 + div_up(p->row_blocks, threads)));
+	int64_t k_blocks = s->k > 0 ? div_up(s->k, p->tiles->block_k) : 1;
 	for (p->n0 = 0; p->n0 < s->n; p->n0 += BLOCK_N) {
 		p->nc = min64(BLOCK_N, s->n - p->n0);
 		for (int64_t kb = 0; kb < k_blocks; kb++) {
 			take_block(p, kb, k_blocks);
-			run(p, div_up(p->nc, p->panel), pack_panel);
+			run(p, div_up(p->nc, PACK_PANELS * p->panel), pack_panels);
 			run(p, p->row_blocks, multiply_rows);
 		}
 	}
@@ -210,7 +237,7 @@ static void multiply_transposed(const void *arg, int64_t chunk, int worker) {
 	if (rows < p->panel) { // the last rows: a vector would read past the end
 		float *pad = p->d->pack_a[worker];
 		memset(pad, 0, (size_t)(p->kc * p->panel) * sizeof *pad);
-		p->copy_columns(rows, p->kc, a, a_stride, pad, p->panel);
+		p->copy_panels(rows, p->panel, p->kc, a, a_stride, pad);
 		a = pad;
 		a_stride = p->panel;
 	}
@@ -240,14 +267,14 @@ static void by_transposed(product *p) {
 	p->width = s->n <= p->tiles->max_rows[1] ? 2 : 1;
 	p->panel = p->width * p->tiles->lanes;
 	int64_t tiles = div_up(s->n, p->tiles->max_rows[p->width - 1]);
-	int64_t k_blocks = s->k > 0 ? div_up(s->k, BLOCK_K) : 1;
+	int64_t k_blocks = s->k > 0 ? div_up(s->k, p->tiles->block_k) : 1;
 	for (int64_t kb = 0; kb < k_blocks; kb++) {
 		take_block(p, kb, k_blocks);
 		for (int64_t t = 0; t < tiles; t++) {
 			int64_t col = s->n * t / tiles, cols = s->n * (t + 1) / tiles - col;
 			float *dst = p->d->pack_b + col * p->kc;
 			if (s->trans_b) p->transpose(cols, p->kc, p->b + col * s->k + p->k0, s->k, dst, cols);
-			else p->copy_columns(cols, p->kc, p->b + p->k0 * s->n + col, s->n, dst, cols);
+			else p->copy_panels(cols, cols, p->kc, p->b + p->k0 * s->n + col, s->n, dst);
 		}
 		run(p, div_up(s->m, p->panel), multiply_transposed);
 	}
@@ -259,7 +286,7 @@ void av_gemm(av_cpu *d, float *dst, const float *a, const float *b, const float 
 	    .d = d,
 	    .tiles = tile_sets[d->isa],
 	    .transpose = transposes[d->isa],
-	    .copy_columns = column_copies[d->isa],
+	    .copy_panels = panel_copies[d->isa],
 	    .s = s,
 	    .a = a,
 	    .b = b,

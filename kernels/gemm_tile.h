@@ -13,9 +13,11 @@
 #if AV_LEVEL == 2
 #define AV_ROWS2 14 // rows of a tile two vectors wide
 #define AV_ROWS1 16 // rows of a tile one vector wide
+#define AV_BLOCK_K 256
 #else
 #define AV_ROWS2 6
 #define AV_ROWS1 12
+#define AV_BLOCK_K 400
 #endif
 
 // tile computes
@@ -35,6 +37,7 @@ AV_INLINE void AV_(tile)(const int rows, const int width, const int packed, int6
 #pragma GCC unroll 2
 			for (int j = 0; j < width; j++) s[i][j] = vec_load(c + i * c_stride + j * AV_LANES);
 	}
+#pragma GCC unroll 2
 	for (int64_t k = 0; k < kc; k++) {
 		vec bk[2];
 #pragma GCC unroll 2
@@ -92,6 +95,7 @@ TILE(1, 13) TILE(1, 14) TILE(1, 15) TILE(1, 16)
 TILES_TO_12(2) TILE(2, 13) TILE(2, 14)
 static const tile_set AV_(tiles) = {
     .lanes = AV_LANES,
+    .block_k = AV_BLOCK_K,
     .max_rows = {AV_ROWS1, AV_ROWS2},
     .packed = {{NAMES_TO_16(tile_packed, 1)}, {NAMES_TO_14(tile_packed, 2)}},
     .by_rows = {{NAMES_TO_16(tile_rows, 1)}, {NAMES_TO_14(tile_rows, 2)}},
@@ -100,6 +104,7 @@ static const tile_set AV_(tiles) = {
 TILES_TO_6(2)
 static const tile_set AV_(tiles) = {
     .lanes = AV_LANES,
+    .block_k = AV_BLOCK_K,
     .max_rows = {AV_ROWS1, AV_ROWS2},
     .packed = {{NAMES_TO_12(tile_packed, 1)}, {NAMES_TO_6(tile_packed, 2)}},
     .by_rows = {{NAMES_TO_12(tile_rows, 1)}, {NAMES_TO_6(tile_rows, 2)}},
@@ -168,7 +173,7 @@ AV_INLINE void AV_(transpose_block)(const int rows, const float *src, int64_t ld
 
 // transpose: dst[k * stride + i] = src[i * ld + k] for i < rows, k < kc. Up to
 // AV_LANES numbers after the last may be overwritten. The blocks are compiled for
-// the heights that occur most: a full vector and the two of balanced tiles.
+// the heights that occur most.
 #define BLOCKS(n)                                                                                                      \
 	for (; k + AV_LANES <= kc; k += AV_LANES) AV_(transpose_block)(n, s + k, ld, d + k * stride, stride)
 AV_TARGET static void AV_(transpose)(int64_t rows, int64_t kc, const float *src, int64_t ld, float *dst, int64_t stride) {
@@ -182,7 +187,6 @@ AV_TARGET static void AV_(transpose)(int64_t rows, int64_t kc, const float *src,
 		if (i == 0 || i + AV_LANES <= stride) {
 			if (n == AV_LANES) BLOCKS(AV_LANES);
 			else if (n == AV_ROWS2 % AV_LANES) BLOCKS(AV_ROWS2 % AV_LANES);
-			else if (n == (AV_ROWS2 - 1) % AV_LANES) BLOCKS((AV_ROWS2 - 1) % AV_LANES);
 			else BLOCKS(n);
 		}
 		for (; k < kc; k++)
@@ -190,21 +194,28 @@ AV_TARGET static void AV_(transpose)(int64_t rows, int64_t kc, const float *src,
 	}
 }
 
-// copy_columns: dst[k * stride + i] = src[k * ld + i] for i < n, k < kc.
-#define COPY(n)                                                                                                        \
-	for (int64_t k = 0; k < kc; k++) memcpy(dst + k * stride, src + k * ld, (n) * sizeof *dst)
-AV_TARGET static void AV_(copy_columns)(int64_t n, int64_t kc, const float *src, int64_t ld, float *dst, int64_t stride) {
-	if (n == 2 * AV_LANES) COPY(2 * AV_LANES);
-	else if (n == AV_LANES) COPY(AV_LANES);
-	else if (n == AV_ROWS2) COPY(AV_ROWS2);
-	else if (n == AV_ROWS2 - 1) COPY(AV_ROWS2 - 1);
-	else
-		for (int64_t k = 0; k < kc; k++)
-			for (int64_t i = 0; i < n; i++) dst[k * stride + i] = src[k * ld + i];
+// copy_panels: panel p of dst takes columns p*width … of src, kc rows of them:
+// dst[(p*kc + k) * width + i] = src[k * ld + p*width + i]. All panels go side by
+// side, so that src is read along its rows; the last may have fewer columns, n in
+// all, and its other columns are not written.
+#define COPY(w)                                                                                                        \
+	for (int64_t k = 0; k < kc; k++)                                                                                     \
+		for (int64_t p = 0; p < full; p++) memcpy(dst + (p * kc + k) * (w), src + k * ld + p * (w), (w) * sizeof *dst)
+AV_TARGET static void AV_(copy_panels)(int64_t n, int64_t width, int64_t kc, const float *src, int64_t ld, float *dst) {
+	int64_t full = n / width, rest = n % width;
+	if (width == 2 * AV_LANES) COPY(2 * AV_LANES);
+	else if (width == AV_LANES) COPY(AV_LANES);
+	else if (width == AV_ROWS2) COPY(AV_ROWS2);
+	else COPY(width);
+	dst += full * kc * width;
+	src += full * width;
+	for (int64_t k = 0; k < kc && rest > 0; k++)
+		for (int64_t i = 0; i < rest; i++) dst[k * width + i] = src[k * ld + i];
 }
 
 #undef BLOCKS
 #undef COPY
+#undef AV_BLOCK_K
 #undef AV_ROWS1
 #undef AV_ROWS2
 #undef TILE
