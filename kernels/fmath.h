@@ -122,16 +122,19 @@ FM_FN void FM_(normal_pair)(word a, word b, real *cosine, real *sine) {
 	*cosine = radius * FM_FROM_BITS(FM_BITS(cos_abs) ^ (((q + FM_WORD(1u)) & FM_WORD(2u)) << 30));
 }
 
-// Philox4x32-10 (Salmon et al., SC 2011) on the counter c with the key k0, k1.
-FM_FN void FM_(philox)(word c[4], unsigned k0, unsigned k1) {
+// Philox4x32-10 (Salmon et al., SC 2011) on `sets` counters with the key k0, k1.
+// Two sets at once hide the latency of the multiplications on a CPU.
+FM_FN void FM_(philox)(const int sets, word c[][4], unsigned k0, unsigned k1) {
 	for (int round = 0; round < 10; round++) {
-		word hi0, lo0, hi1, lo1;
-		FM_MULTIPLY(c[0], FM_WORD(0xd2511f53u), &hi0, &lo0);
-		FM_MULTIPLY(c[2], FM_WORD(0xcd9e8d57u), &hi1, &lo1);
-		c[0] = hi1 ^ c[1] ^ FM_WORD(k0);
-		c[1] = lo1;
-		c[2] = hi0 ^ c[3] ^ FM_WORD(k1);
-		c[3] = lo0;
+		for (int i = 0; i < sets; i++) {
+			word hi0, lo0, hi1, lo1;
+			FM_MULTIPLY(c[i][0], FM_WORD(0xd2511f53u), &hi0, &lo0);
+			FM_MULTIPLY(c[i][2], FM_WORD(0xcd9e8d57u), &hi1, &lo1);
+			c[i][0] = hi1 ^ c[i][1] ^ FM_WORD(k0);
+			c[i][1] = lo1;
+			c[i][2] = hi0 ^ c[i][3] ^ FM_WORD(k1);
+			c[i][3] = lo0;
+		}
 		k0 += 0x9e3779b9u;
 		k1 += 0xbb67ae85u;
 	}

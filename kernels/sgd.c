@@ -8,7 +8,7 @@
 
 #include "device.h"
 
-enum { NOISE_BLOCK = 64, SGD_GRAIN = 1 << 13 }; // the grain is a multiple of the block
+enum { NOISE_BLOCK = 128, SGD_GRAIN = 1 << 13 }; // the grain is a multiple of the block
 
 typedef struct {
 	float *p, *m, *e;

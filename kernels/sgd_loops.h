@@ -40,15 +40,23 @@ AV_INLINE void AV_(store_interleaved)(float *dst, vec a, vec b, vec c, vec d) {
 // NOISE_BLOCK normals from number `first`, a multiple of NOISE_BLOCK. A lane
 // computes the four normals of one Philox counter.
 AV_INLINE void AV_(noise_block)(float *z, uint64_t first, uint64_t seed, uint64_t step) {
-	for (int i = 0; i < NOISE_BLOCK; i += 4 * AV_LANES) {
-		uint64_t counter = (first + (uint64_t)i) / 4; // its low half does not wrap within a vector
-		uvec c[4] = {uvec_set((uint32_t)counter) + uvec_iota(), uvec_set((uint32_t)(counter >> 32)),
-		             uvec_set((uint32_t)step), uvec_set((uint32_t)(step >> 32))};
-		AV_(fm_philox)(c, (uint32_t)seed, (uint32_t)(seed >> 32));
-		vec z0, z1, z2, z3;
-		AV_(fm_normal_pair)(c[0], c[1], &z0, &z1);
-		AV_(fm_normal_pair)(c[2], c[3], &z2, &z3);
-		AV_(store_interleaved)(z + i, z0, z1, z2, z3);
+	enum { SETS = 2, SET = 4 * AV_LANES };
+	for (int i = 0; i < NOISE_BLOCK; i += SETS * SET) {
+		uvec c[SETS][4];
+		for (int j = 0; j < SETS; j++) {
+			uint64_t counter = (first + (uint64_t)(i + j * SET)) / 4; // its low half does not wrap within a vector
+			c[j][0] = uvec_set((uint32_t)counter) + uvec_iota();
+			c[j][1] = uvec_set((uint32_t)(counter >> 32));
+			c[j][2] = uvec_set((uint32_t)step);
+			c[j][3] = uvec_set((uint32_t)(step >> 32));
+		}
+		AV_(fm_philox)(SETS, c, (uint32_t)seed, (uint32_t)(seed >> 32));
+		for (int j = 0; j < SETS; j++) {
+			vec z0, z1, z2, z3;
+			AV_(fm_normal_pair)(c[j][0], c[j][1], &z0, &z1);
+			AV_(fm_normal_pair)(c[j][2], c[j][3], &z2, &z3);
+			AV_(store_interleaved)(z + i + j * SET, z0, z1, z2, z3);
+		}
 	}
 }
 

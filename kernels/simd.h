@@ -129,7 +129,15 @@ AV_INLINE vec vec_sqrt(vec a) {
 }
 
 // yes where the comparison that made mask holds, else no.
-AV_INLINE vec vec_pick(uvec mask, vec yes, vec no) { return (vec)(((uvec)yes & mask) | ((uvec)no & ~mask)); }
+AV_INLINE vec vec_pick(uvec mask, vec yes, vec no) {
+#if AV_LEVEL == 2
+	return (vec)_mm512_mask_blend_ps(_mm512_movepi32_mask((__m512i)mask), (__m512)no, (__m512)yes);
+#elif AV_LEVEL == 1
+	return (vec)_mm256_blendv_ps((__m256)no, (__m256)yes, (__m256)mask);
+#else
+	return (vec)(((uvec)yes & mask) | ((uvec)no & ~mask));
+#endif
+}
 
 // Exact for x < 2^24.
 AV_INLINE vec vec_from_uint(uvec x) {
