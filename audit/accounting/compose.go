@@ -82,13 +82,14 @@ func (t tails) epsilon(target, dt float64) float64 {
 // part is a phase on the grid: the four grid distributions of one release.
 type part struct {
 	count  int
-	bounds [2][2]pmf // [remove, add][above, below]
+	bounds [2][2]pmf // [remove, add][above, below]; empty if only a guess is wanted
 	guess  [2]pmf    // [remove, add]
 }
 
 // compose composes phases on the grid of multiples of dt. Mass of at most tail
-// is left out on either side of a release and of the composition.
-func compose(phases []phase, relation Relation, dt, tail float64) ([2]*half, error) {
+// is left out on either side of a release and of the composition. If bounds is
+// false, only the guess is composed.
+func compose(phases []phase, relation Relation, dt, tail float64, bounds bool) ([2]*half, error) {
 	var parts []part
 	total := 0
 	for _, ph := range phases {
@@ -108,20 +109,24 @@ func compose(phases []phase, relation Relation, dt, tail float64) ([2]*half, err
 		}
 		pt := part{count: ph.count}
 		var wait sync.WaitGroup
-		wait.Go(func() { pt.bounds[0][0], pt.bounds[1][0] = above(l, dt, one) })
-		wait.Go(func() {
-			pt.bounds[0][1], pt.bounds[1][1] = below(l, dt, one)
-			pt.guess[0], pt.guess[1] = near(l, dt*nearStep, nearSamples)
-		})
+		if bounds {
+			wait.Go(func() { pt.bounds[0][0], pt.bounds[1][0] = above(l, dt, one) })
+			wait.Go(func() { pt.bounds[0][1], pt.bounds[1][1] = below(l, dt, one) })
+		}
+		pt.guess[0], pt.guess[1] = near(l, dt*nearStep, nearSamples)
 		wait.Wait()
 		parts = append(parts, pt)
 		total += ph.count
 	}
 	// Two directions share one transform length.
 	var windows [2]window
-	n := 1
+	n := nearStep
 	for d := range windows {
-		windows[d] = findWindow(parts, d, dt, tail)
+		if bounds {
+			windows[d] = findWindow(parts, d, dt, tail)
+		} else {
+			windows[d] = guessWindow(parts, d, dt, tail)
+		}
 		for n < windows[d].points {
 			n *= 2
 		}
@@ -133,17 +138,21 @@ func compose(phases []phase, relation Relation, dt, tail float64) ([2]*half, err
 	// summed over a tail that is at most about T/5 of it. Ten times that is kept.
 	rounding := math.Ldexp(float64(total)+64, -52)
 	var halves [2]*half
-	f := newFFT(n)
-	var wait sync.WaitGroup
-	for d := range halves {
-		wait.Go(func() {
-			halves[d] = f.composeHalf(parts, d, windows[d].first, dt)
-			halves[d].slack = windows[d].outside + rounding
-		})
+	if bounds {
+		f := newFFT(n)
+		var wait sync.WaitGroup
+		for d := range halves {
+			wait.Go(func() {
+				halves[d] = f.composeHalf(parts, d, windows[d].first, dt)
+				halves[d].slack = windows[d].outside + rounding
+			})
+		}
+		wait.Wait()
+	} else {
+		halves = [2]*half{{dt: dt}, {dt: dt}}
 	}
-	wait.Wait()
 	// The estimate has both directions in one transform.
-	f = newFFT(max(1, n/nearStep))
+	f := newFFT(n / nearStep)
 	both := f.compose(parts, func(pt part) (a, b pmf) { return pt.guess[0], pt.guess[1] })
 	for d := range halves {
 		first := int(math.Floor(float64(windows[d].first) / nearStep))

@@ -56,7 +56,12 @@ func NewCurve(e Event, delta float64) (*Curve, error) {
 	if mu, all := f.gaussians(); all {
 		return &Curve{mu: mu}, nil
 	}
-	c := &Curve{}
+	return newGridCurve(f, delta)
+}
+
+// newGridCurve composes on a grid that is refined until the bounds agree.
+func newGridCurve(f flat, delta float64) (c *Curve, err error) {
+	c = &Curve{}
 	relation := f.relation
 	if relation == Replace && f.sampled() {
 		c.generic, relation = true, AddRemove
@@ -64,7 +69,7 @@ func NewCurve(e Event, delta float64) (*Curve, error) {
 	tail := delta * 1e-8
 	dt := firstStep(f, relation, delta)
 	for {
-		if c.halves, err = compose(f.phases, relation, dt, tail); err != nil {
+		if c.halves, err = compose(f.phases, relation, dt, tail, true); err != nil {
 			return nil, err
 		}
 		width := c.addRemove(delta)

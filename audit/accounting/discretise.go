@@ -1,6 +1,9 @@
 package accounting
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // A pmf is a privacy loss distribution on the grid of multiples of dt: the
 // masses under P at the losses (first+j)·dt, and the mass at loss +∞. Under Q
@@ -62,15 +65,10 @@ func below(l law, dt, tail float64) (remove, add pmf) {
 	first, n := nodes(l, dt, tail)
 	p, q := make([]float64, n), make([]float64, n)
 	l.cells(func(i int) float64 { return (float64(first+i) + 0.5) * dt }, p, q)
-	remove = tangents(p, q, first, dt)
-	for i, j := 0, n-1; i < j; i, j = i+1, j-1 {
-		p[i], p[j] = p[j], p[i]
-		q[i], q[j] = q[j], q[i]
-	}
-	if n > 0 {
-		add = tangents(q, p, 1-first-n, dt)
-	}
-	return remove, add
+	remove = tangents(slices.Clone(p), slices.Clone(q), first, dt)
+	slices.Reverse(p)
+	slices.Reverse(q)
+	return remove, tangents(q, p, 1-first-n, dt)
 }
 
 // tangents makes a grid distribution out of the masses of cells that each reach
@@ -81,11 +79,23 @@ func below(l law, dt, tail float64) (remove, add pmf) {
 // lower still. Such a curve belongs to a pair of measures (Q's mass at a node is
 // the turn of its slope there), which need not have mass one: composing keeps
 // the order of curves of any pairs of measures, since the curve of a product is
-// ∫ R(y) h(k S(y)/R(y)) dy. The masses above the last border are left out, so
-// that the curve ends at zero.
+// ∫ R(y) h(k S(y)/R(y)) dy.
+//
+// Tangents may be negative near the end of the support. The last node is the one
+// before the first where that would happen; its cell takes all the mass above,
+// so that the curve is zero from there on.
 func tangents(p, q []float64, first int, dt float64) pmf {
 	n := len(p)
-	p[n-1], q[n-1] = 0, 0
+	restP, restQ := 0.0, 0.0
+	for j := n - 1; j > 0; j-- {
+		restP, restQ = restP+p[j], restQ+q[j]
+		if restP*math.Exp(-float64(first+j)*dt) < restQ {
+			n = j
+			p[j-1], q[j-1] = p[j-1]+restP, q[j-1]+restQ
+			restP, restQ = 0, 0
+		}
+	}
+	p, q = p[:n], q[:n]
 	grow, up := math.Expm1(dt), math.Exp(dt)
 	// The tangents at node j differ by k_j (e^-t_j P_j - Q_j).
 	differ := func(j int) float64 {

@@ -13,63 +13,81 @@ type window struct {
 // so what lies outside the window comes back in at the wrong place; no more than
 // the mass outside can go wrong.
 func findWindow(parts []part, d int, dt, tail float64) window {
-	high, over := chernoff(parts, d, dt, 1, tail)
-	low, under := chernoff(parts, d, dt, -1, tail)
-	first := int(math.Floor(-low/dt)) - 1
-	return window{first, int(math.Ceil(high/dt)) + 2 - first, over + under}
+	var sums [][]counted
+	for b := range 2 {
+		var sum []counted
+		for _, pt := range parts {
+			sum = append(sum, counted{pt.bounds[d][b], pt.count})
+		}
+		sums = append(sums, sum)
+	}
+	return around(sums, dt, tail)
 }
 
-// chernoff gives an end >= 0 and the mass, about tail, that S·sign may have
-// beyond it, for the bounds from above and below both.
-func chernoff(parts []part, d int, dt, sign, tail float64) (end, outside float64) {
-	logTail := math.Log(tail)
-	var lambda, moment [2]float64
-	for b := range lambda {
-		lambda[b] = bestLambda(coarse(parts, d, b), dt*coarseness, sign, logTail)
-		moment[b] = logMoment(fine(parts, d, b), dt, sign*lambda[b])
-		end = math.Max(end, (moment[b]-logTail)/lambda[b])
+// guessWindow is the same for the guess, whose grid is coarser.
+func guessWindow(parts []part, d int, dt, tail float64) window {
+	var sum []counted
+	for _, pt := range parts {
+		sum = append(sum, counted{pt.guess[d], pt.count})
 	}
-	for b := range lambda {
-		outside = math.Max(outside, math.Exp(moment[b]-lambda[b]*end))
-	}
-	return end, math.Min(1, outside)
+	w := around([][]counted{sum}, dt*nearStep, tail)
+	w.first *= nearStep
+	w.points *= nearStep
+	return w
 }
 
-// counted is a distribution and how often it is drawn from.
+// counted is a distribution and how often it is drawn from; a sum of losses is a
+// list of them.
 type counted struct {
 	pmf
 	count int
 }
 
-func fine(parts []part, d, b int) []counted {
-	var all []counted
-	for _, pt := range parts {
-		all = append(all, counted{pt.bounds[d][b], pt.count})
+func around(sums [][]counted, dt, tail float64) window {
+	high, over := chernoff(sums, dt, 1, tail)
+	low, under := chernoff(sums, dt, -1, tail)
+	first := int(math.Floor(-low/dt)) - 1
+	return window{first, int(math.Ceil(high/dt)) + 2 - first, over + under}
+}
+
+// chernoff gives an end >= 0 and the mass, about tail, that any of the sums may
+// have beyond it on the side of sign.
+func chernoff(sums [][]counted, dt, sign, tail float64) (end, outside float64) {
+	logTail := math.Log(tail)
+	lambda, moment := make([]float64, len(sums)), make([]float64, len(sums))
+	for b, sum := range sums {
+		lambda[b] = bestLambda(coarse(sum), dt*coarseness, sign, logTail)
+		moment[b] = logMoment(sum, dt, sign*lambda[b])
+		end = math.Max(end, (moment[b]-logTail)/lambda[b])
 	}
-	return all
+	for b := range sums {
+		outside = math.Max(outside, math.Exp(moment[b]-lambda[b]*end))
+	}
+	return end, math.Min(1, outside)
 }
 
 const coarseness = 32
 
-// coarse is fine on a coarser grid, to look for a good λ; any λ is valid.
-func coarse(parts []part, d, b int) []counted {
-	all := fine(parts, d, b)
-	for i, c := range all {
+// coarse is sum on a coarser grid, to look for a good λ; any λ is valid.
+func coarse(sum []counted) []counted {
+	var all []counted
+	for _, c := range sum {
 		first := int(math.Floor(float64(c.first) / coarseness))
-		p := make([]float64, (c.first+len(c.p)-1)/coarseness-first+2)
+		last := int(math.Floor(float64(c.first+len(c.p)-1) / coarseness))
+		p := make([]float64, last-first+1)
 		for j, v := range c.p {
 			p[int(math.Floor(float64(c.first+j)/coarseness))-first] += v
 		}
-		all[i].pmf = pmf{first: first, p: p}
+		all = append(all, counted{pmf{first: first, p: p}, c.count})
 	}
 	return all
 }
 
 // bestLambda looks for the λ that gives the narrowest bound.
-func bestLambda(parts []counted, dt, sign, logTail float64) float64 {
+func bestLambda(sum []counted, dt, sign, logTail float64) float64 {
 	bound := func(logLambda float64) float64 {
 		lambda := math.Exp(logLambda)
-		return (logMoment(parts, dt, sign*lambda) - logTail) / lambda
+		return (logMoment(sum, dt, sign*lambda) - logTail) / lambda
 	}
 	low, high := math.Log(1e-3), math.Log(1e6)
 	for range 40 {
@@ -83,18 +101,26 @@ func bestLambda(parts []counted, dt, sign, logTail float64) float64 {
 	return math.Exp((low + high) / 2)
 }
 
-// logMoment is ln E[e^(λS)] of the composition.
-func logMoment(parts []counted, dt, lambda float64) float64 {
-	sum := 0.0
-	for _, c := range parts {
-		top := math.Max(lambda*float64(c.first)*dt, lambda*float64(c.first+len(c.p)-1)*dt)
+// logMoment is ln E[e^(λS)] of the composition, over nodes of positive mass.
+func logMoment(sum []counted, dt, lambda float64) float64 {
+	total := 0.0
+	for _, c := range sum {
+		low, high := 0, len(c.p)-1
+		for low < high && !(c.p[low] > 0) {
+			low++
+		}
+		for high > low && !(c.p[high] > 0) {
+			high--
+		}
+		// The largest term is set apart, so that it neither over- nor underflows.
+		top := math.Max(lambda*float64(c.first+low)*dt, lambda*float64(c.first+high)*dt)
 		moment := 0.0
-		for j, v := range c.p {
-			if v > 0 {
+		for j := low; j <= high; j++ {
+			if v := c.p[j]; v > 0 {
 				moment += v * math.Exp(lambda*float64(c.first+j)*dt-top)
 			}
 		}
-		sum += float64(c.count) * (top + math.Log(moment))
+		total += float64(c.count) * (top + math.Log(moment))
 	}
-	return sum
+	return total
 }
