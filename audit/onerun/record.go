@@ -23,6 +23,7 @@ type gameRecord struct {
 	Audits      int      `json:"audits"`
 	Model       string   `json:"model"`
 	Recipe      string   `json:"recipe"`
+	Device      string   `json:"device"`
 	Data        string   `json:"data_sha256"`
 	Test        string   `json:"test_sha256"`
 	Models      bool     `json:"models"` // whether models are kept
@@ -74,6 +75,7 @@ func (a gameRecord) differs(b gameRecord) error {
 		{"audits", a.Audits, b.Audits},
 		{"model", a.Model, b.Model},
 		{"recipe", a.Recipe, b.Recipe},
+		{"device", a.Device, b.Device},
 		{"training data (SHA-256)", a.Data, b.Data},
 		{"test data (SHA-256)", a.Test, b.Test},
 		{"keeping of models", a.Models, b.Models},

@@ -316,6 +316,7 @@ func TestRefusesOtherSettings(t *testing.T) {
 		"audits":  {func(g *Game) { g.Audits = 3 }, []string{"audits was 2, now 3"}},
 		"model":   {func(g *Game) { g.Header.Model = "other" }, []string{"model was none, now other"}},
 		"recipe":  {func(g *Game) { g.Header.Recipe = "long" }, []string{"recipe was short, now long"}},
+		"device":  {func(g *Game) { g.Header.Device = "ref" }, []string{"device was cpu, now ref"}},
 		"data":    {func(g *Game) { g.Data = toyData(121) }, []string{"training data"}},
 		"test":    {func(g *Game) { g.Test = toyData(3) }, []string{"test data"}},
 		"models":  {func(g *Game) { g.KeepModels = false }, []string{"models was true, now false"}},

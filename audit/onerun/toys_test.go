@@ -134,7 +134,7 @@ func toyGame(dir string) (Game, *toyTrainer) {
 	return Game{
 		Data: toyData(120), Trainer: trainer, Selectors: []audit.Selector{Random(), Mislabeled()},
 		NumCanaries: 40, Sets: 2, Audits: 2, Seed: 11, Dir: dir, KeepModels: true,
-		Header:   audit.Report{Data: "toys", Model: "none", Recipe: "short"},
+		Header:   audit.Report{Data: "toys", Model: "none", Recipe: "short", Device: "cpu"},
 		Progress: func(Progress) {},
 	}, trainer
 }

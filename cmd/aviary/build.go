@@ -52,7 +52,7 @@ func devicesCommand() *cobra.Command {
 }
 
 // openDevice opens the device of a name. The second result names it without
-// its number of threads, on which no result depends.
+// what no result depends on: see cpuName.
 func openDevice(name string, threads int) (kernels.Device, string, error) {
 	switch name {
 	case "auto", "cpu":
@@ -60,7 +60,7 @@ func openDevice(name string, threads int) (kernels.Device, string, error) {
 		if err != nil {
 			return nil, "", inputError(err)
 		}
-		return d, fmt.Sprintf("cpu (%v, float%d)", kernels.BestISA(), d.ElemBits()), nil
+		return d, cpuName(kernels.BestISA(), d.ElemBits()), nil
 	case "ref":
 		d := kernels.Reference()
 		return d, fmt.Sprintf("ref (float%d)", d.ElemBits()), nil
@@ -69,4 +69,14 @@ func openDevice(name string, threads int) (kernels.Device, string, error) {
 		return nil, "", usageError("aviary devices lists what there is", "--device %s: this version has no GPU device", name)
 	}
 	return nil, "", usageError("aviary devices lists what there is", "--device is %q, expected auto, cpu or ref", name)
+}
+
+// cpuName names the CPU device in reports, without its threads, and without its
+// instruction set if that is one of those that give the same bits: a run may be
+// resumed on another machine of the cluster.
+func cpuName(isa kernels.ISA, bits int) string {
+	if isa == kernels.Portable {
+		return fmt.Sprintf("cpu (%v, float%d)", isa, bits)
+	}
+	return fmt.Sprintf("cpu (float%d)", bits)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aviary-audit/aviary/audit"
+	"github.com/aviary-audit/aviary/kernels"
 )
 
 // mainEnv makes this test program be aviary, for tests that kill it.
@@ -293,6 +294,14 @@ func TestConfigRoundTrip(t *testing.T) {
 	}
 	if strings.Join(s2.canaries, "|") != "random|a,b.npz" {
 		t.Errorf("canaries are %q", s2.canaries)
+	}
+}
+
+// Instruction sets with the same bits have one name, or a run could not be
+// resumed on another machine.
+func TestCPUName(t *testing.T) {
+	if a, b := cpuName(kernels.AVX2, 32), cpuName(kernels.AVX512, 32); a != b || a == cpuName(kernels.Portable, 32) {
+		t.Errorf("AVX2 is called %q, AVX-512 %q, portable %q", a, b, cpuName(kernels.Portable, 32))
 	}
 }
 

@@ -164,6 +164,7 @@ func TestResumeRefusesOtherSettings(t *testing.T) {
 		{"--lr 0.2", "recipe was "},
 		{"--sets 3", "sets was 2, now 3"},
 		{"--limit 199", "training data (SHA-256) was "},
+		{"--device ref", ", now ref (float64)"},
 	} {
 		code, _, stderr := call(t, dir, append([]string{"audit", "--resume", "--out", "$DIR/run"}, strings.Fields(test.args)...)...)
 		if code != exitUsage || !strings.Contains(stderr, test.want) {
