@@ -16,6 +16,7 @@ import (
 
 	"github.com/aviary-audit/aviary/audit"
 	"github.com/aviary-audit/aviary/kernels"
+	"github.com/aviary-audit/aviary/models"
 )
 
 // mainEnv makes this test program be aviary, for tests that kill it.
@@ -229,6 +230,32 @@ func TestWrongInput(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, below(t, dir)); diff != "" {
 		t.Errorf("files were left or lost:\n%s", diff)
+	}
+}
+
+// A run that the machine cannot hold is refused before it is begun.
+func TestMemoryIsChecked(t *testing.T) {
+	flags, s := allFlags()
+	if err := flags.Parse(strings.Fields("--data mnist-t10k --arch mlp:784-1000000-1000000-10")); err != nil {
+		t.Fatal(err)
+	}
+	j := &job{settings: s, device: kernels.Reference()}
+	defer j.close()
+	if err := j.openData(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if j.arch, err = models.ParseArch(s.arch); err != nil {
+		t.Fatal(err)
+	}
+	for machine, want := range map[int]string{1 << 40: "has 1048576 MB", 0: "", 1 << 46: ""} { // parameters take 10¹² · 32 bytes
+		err := j.checkMemory(machine)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("on %d bytes: %v", machine, err)
+		}
+	}
+	if _, err := os.Stat("/proc/meminfo"); err == nil && machineMemory() < 1<<24 {
+		t.Errorf("this machine says it has %d bytes", machineMemory())
 	}
 }
 

@@ -127,6 +127,9 @@ func (j *job) openModel() error {
 	if j.device, name, err = openDevice(s.device, s.threads); err != nil {
 		return err
 	}
+	if err := j.checkMemory(machineMemory()); err != nil {
+		return err
+	}
 	j.deviceName = j.device.Name()
 	j.trainer = onerun.NewModelTrainer(j.device, j.arch, j.train)
 	g.Trainer = j.trainer
@@ -186,7 +189,7 @@ func defaultOut(s *settings) string {
 func (j *job) describe(w io.Writer) error {
 	g, s := &j.game, j.settings
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	n, size := g.Data.Len(), exampleSize(g.Data)
+	n := g.Data.Len()
 	runs := len(g.Selectors) * g.Sets * g.Audits
 	m := "as many canaries as the files hold"
 	if g.NumCanaries > 0 {
@@ -197,34 +200,14 @@ func (j *job) describe(w io.Writer) error {
 	fmt.Fprintf(t, "audits\t%d: %d of each of %d sets of %d kinds\n", runs, g.Audits, g.Sets, len(g.Selectors))
 	fmt.Fprintf(t, "model\t%s\nrecipe\t%s\ndevice\t%s\n", g.Header.Model, g.Header.Recipe, g.Header.Device)
 	if j.device != nil {
-		parameters := 0
-		for i := 1; i < len(j.arch.Sizes); i++ {
-			parameters += (j.arch.Sizes[i-1] + 1) * j.arch.Sizes[i]
-		}
 		steps := j.train.TotalSteps(n)
 		// Two operations per parameter and example forward, four backward.
-		flops := 6 * float64(parameters) * float64(j.train.Batch) * float64(steps)
+		flops := 6 * float64(j.parameters()) * float64(j.train.Batch) * float64(steps)
 		fmt.Fprintf(t, "cost\t%d steps and %.3g floating-point operations per audit, %.3g in all\n", steps, flops, flops*float64(runs))
-		fmt.Fprintf(t, "memory\tabout %d MB\n", j.memory(n, size, parameters)>>20)
+		fmt.Fprintf(t, "memory\tabout %d MB\n", j.memory()>>20)
 	}
 	fmt.Fprintf(t, "output\t%s\n", g.Dir)
 	return t.Flush()
-}
-
-// memory estimates the bytes of a run: all examples on the device and, as
-// bytes, on the host; parameters, gradient, momentum and average; two canary
-// sets; activations of a batch; and the program itself.
-func (j *job) memory(n, size, parameters int) int {
-	const program = 40 << 20
-	element := j.device.ElemBits() / 8
-	activations := 0
-	for _, width := range j.arch.Sizes {
-		activations += 3 * width * j.train.Batch * element
-	}
-	if j.game.Test != nil {
-		n += j.game.Test.Len()
-	}
-	return program + n*size*(element+1) + 4*parameters*element + 2*j.game.NumCanaries*size*4 + activations
 }
 
 func exampleSize(d audit.Dataset) int {
