@@ -181,7 +181,7 @@ func TestResumeAfterKill(t *testing.T) {
 		}
 	}
 	// A kill can also strike while a file is written.
-	for _, sub := range []string{"canaries", "scores", "state", "models"} {
+	for _, sub := range []string{".", "canaries", "scores", "state", "models"} {
 		if err := os.WriteFile(filepath.Join(dir, sub, ".half.tmp-XYZ"), []byte("half"), 0o644); err != nil {
 			t.Fatal(err)
 		}

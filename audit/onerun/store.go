@@ -102,7 +102,7 @@ func (st *store) replay(path string, g *Game) error {
 			st.units[r.Unit.place] = *r.Unit
 		}
 	}
-	for _, folder := range st.folders() { // what a kill may have left
+	for _, folder := range append(st.folders(), st.dir) { // what a kill may have left
 		if err := atomicfile.RemoveTemp(folder); err != nil {
 			return err
 		}
