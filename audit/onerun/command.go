@@ -1,6 +1,7 @@
 package onerun
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,9 +38,11 @@ import (
 // {train}, {canaries}, {test}, {losses} or {seed}.
 type CommandTrainer struct {
 	Cmd    string
-	Dir    string    // where work folders are made; "" for the system's temporary folder
+	Dir    string    // where work folders are made; "" for beside the job's state, or else the system's temporary folder
 	Keep   bool      // leave the work folders for inspection
 	Stderr io.Writer // gets what the command prints, nil for nobody
+
+	patience time.Duration // from the polite signal to the other one, 0 for 5 seconds
 }
 
 // commandJob is job.json.
@@ -59,7 +62,11 @@ func (c CommandTrainer) Train(ctx context.Context, job audit.Job) (audit.Result,
 	if strings.TrimSpace(c.Cmd) == "" {
 		return audit.Result{}, errors.New("trainer command: empty")
 	}
-	dir, err := os.MkdirTemp(c.Dir, "aviary-job-")
+	dir := c.Dir
+	if dir == "" && job.State != "" && !c.Keep { // a folder that the game removes, whatever a kill leaves there
+		dir = filepath.Dir(job.State)
+	}
+	dir, err := os.MkdirTemp(dir, "aviary-job-")
 	if err != nil {
 		return audit.Result{}, fmt.Errorf("trainer command: work folder: %w", err)
 	}
@@ -152,9 +159,12 @@ func (c CommandTrainer) run(ctx context.Context, dir string, paths commandJob) e
 	// A group of its own, so that a cancelled audit ends the children too.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = cmp.Or(c.patience, 5*time.Second)
 	err := cmd.Run()
 	if ctx.Err() != nil {
+		if cmd.Process != nil { // it has ended; children may have turned a deaf ear
+			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		}
 		return ctx.Err()
 	}
 	if err != nil {

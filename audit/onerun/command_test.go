@@ -76,6 +76,30 @@ func TestCommandTrainerPlays(t *testing.T) {
 	}
 }
 
+// TestCommandTrainerWorksInTheRunDirectory: what a kill leaves of a work folder,
+// a copy of all data, goes with the game's states and not into the system's
+// temporary folder for good.
+func TestCommandTrainerWorksInTheRunDirectory(t *testing.T) {
+	dir, seen := t.TempDir(), filepath.Join(t.TempDir(), "seen")
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "absent"))
+	g, _ := toyGame(dir)
+	g.Trainer = CommandTrainer{Cmd: "pwd >> " + quote(seen) + "; AVIARY_TEST_TRAINER=1 " + quote(os.Args[0])}
+	play(t, g)
+	text, err := os.ReadFile(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Fields(string(text))
+	for _, work := range lines {
+		if !strings.HasPrefix(work, filepath.Join(dir, "state")+"/") {
+			t.Errorf("worked in %s", work)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "state")); len(lines) != 8 || err == nil {
+		t.Errorf("%d jobs, 8 expected; the state folder is left: %v", len(lines), err == nil)
+	}
+}
+
 // toyJob is a job of 5 examples and 4 canaries.
 func toyJob(t *testing.T) audit.Job {
 	t.Helper()
@@ -178,8 +202,16 @@ func TestCommandTrainerFails(t *testing.T) {
 	wantError(t, err, "absent", "work folder")
 }
 
-// TestCommandTrainerStops: cancelling ends the command and its children.
+// TestCommandTrainerStops: cancelling ends the command and its children, also
+// those that do not listen.
 func TestCommandTrainerStops(t *testing.T) {
+	for _, deaf := range []string{"", "trap '' TERM; "} {
+		testStop(t, deaf)
+	}
+}
+
+func testStop(t *testing.T, before string) {
+	t.Helper()
 	dir := t.TempDir()
 	started := filepath.Join(dir, "started")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -192,8 +224,8 @@ func TestCommandTrainerStops(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	cmd := fmt.Sprintf("sleep 60 & echo $! > %[1]s.tmp; mv %[1]s.tmp %[1]s; wait", quote(started))
-	_, err := CommandTrainer{Cmd: cmd, Dir: dir}.Train(ctx, toyJob(t))
+	cmd := before + fmt.Sprintf("sleep 60 & echo $! > %[1]s.tmp; mv %[1]s.tmp %[1]s; wait", quote(started))
+	_, err := CommandTrainer{Cmd: cmd, Dir: dir, patience: 50 * time.Millisecond}.Train(ctx, toyJob(t))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
@@ -215,7 +247,7 @@ func TestCommandTrainerStops(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Error("a child outlived the cancelled command")
+	t.Errorf("a child of %q outlived the cancelled command", cmd)
 }
 
 // zombie says whether a process has ended and nobody has asked how, as happens
