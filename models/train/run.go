@@ -223,8 +223,8 @@ func (r *run) endEpoch(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("train: step %d: %w", r.step, err)
 	}
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return fmt.Errorf("train: the loss is %v after step %d: training diverged (lr is %v)", loss, r.step, r.cfg.LR)
+	if err := r.converges(loss); err != nil {
+		return err
 	}
 	p := Point{
 		Epoch: float64(r.step) / float64(r.cfg.StepsPerEpoch(r.data.Len())), Step: r.step,
@@ -237,6 +237,14 @@ func (r *run) endEpoch(ctx context.Context) error {
 		}
 	}
 	r.curve = append(r.curve, p)
+	return nil
+}
+
+// converges is an error unless a loss is finite.
+func (r *run) converges(loss float64) error {
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return fmt.Errorf("train: the loss is %v after step %d: training diverged (lr is %v)", loss, r.step, r.cfg.LR)
+	}
 	return nil
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aviary-audit/aviary/internal/rng"
 	"github.com/aviary-audit/aviary/kernels"
@@ -245,9 +247,14 @@ func TestStepsDoNotWait(t *testing.T) {
 func TestDivergenceIsAnError(t *testing.T) {
 	r := newRig(t, 29)
 	cfg := Config{Epochs: 40, Batch: 8, LR: 1e200, Seed: 1}
-	_, err := Run(context.Background(), r.model(), r.data, cfg, Options{})
-	if err == nil || !strings.Contains(err.Error(), "diverged") || !strings.Contains(err.Error(), "1e+200") {
-		t.Errorf("a run that diverged: %v", err)
+	state := filepath.Join(t.TempDir(), "state.npz")
+	for name, o := range map[string]Options{
+		"at the end of an epoch": {}, "when its state is saved": {State: state, StateEvery: time.Nanosecond},
+	} {
+		_, err := Run(context.Background(), r.model(), r.data, cfg, o)
+		if err == nil || !strings.Contains(err.Error(), "diverged") || !strings.Contains(err.Error(), "1e+200") {
+			t.Errorf("a run that diverged, %s: %v", name, err)
+		}
 	}
 }
 

@@ -78,6 +78,9 @@ func (r *run) save() error {
 	if err := r.meter.flush(); err != nil {
 		return err
 	}
+	if err := r.converges(r.meter.sum); err != nil { // no state for what cannot go on, and no number for JSON
+		return err
+	}
 	text, err := json.Marshal(meta{
 		Version: stateVersion, Run: r.id, Step: r.step, Sum: r.meter.sum, Count: r.meter.count, Curve: toJSON(r.curve),
 	})
