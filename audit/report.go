@@ -47,7 +47,8 @@ type Run struct {
 }
 
 // Summary is a figure over audits. Low and High are a 95 % interval of the
-// mean, clustered by canary set: audits of one set are not independent.
+// mean, clustered by canary set: audits of one set are not independent. That of
+// a rate (AUC, TPR, accuracy) is cut to [0, 1], where the rate must lie.
 type Summary struct {
 	Mean   float64   `json:"mean"`
 	SD     *float64  `json:"sd"` // sample standard deviation; null for one value

@@ -325,29 +325,31 @@ func method(name string, units []unitRecord) (audit.Method, error) {
 		measured = measured && u.TestAccuracy != nil
 		m.Runs = append(m.Runs, u.run())
 	}
-	summary := func(figure func(unitRecord) float64) (audit.Summary, error) {
+	type summarize func(values []float64, sets []int) (audit.Summary, error)
+	summary := func(of summarize, figure func(unitRecord) float64) (audit.Summary, error) {
 		values := make([]float64, len(units))
 		for i, u := range units {
 			values[i] = figure(u)
 		}
-		return stats.Summarize(values, sets)
+		return of(values, sets)
 	}
 	var err error
 	for _, f := range []struct {
 		to     *audit.Summary
+		of     summarize
 		figure func(unitRecord) float64
 	}{
-		{&m.AUC, func(u unitRecord) float64 { return u.AUC }},
-		{&m.TPR, func(u unitRecord) float64 { return u.TPR }},
-		{&m.LossIn, func(u unitRecord) float64 { return u.LossIn }},
-		{&m.LossOut, func(u unitRecord) float64 { return u.LossOut }},
+		{&m.AUC, stats.SummarizeRate, func(u unitRecord) float64 { return u.AUC }},
+		{&m.TPR, stats.SummarizeRate, func(u unitRecord) float64 { return u.TPR }},
+		{&m.LossIn, stats.Summarize, func(u unitRecord) float64 { return u.LossIn }},
+		{&m.LossOut, stats.Summarize, func(u unitRecord) float64 { return u.LossOut }},
 	} {
-		if *f.to, err = summary(f.figure); err != nil {
+		if *f.to, err = summary(f.of, f.figure); err != nil {
 			return audit.Method{}, err
 		}
 	}
 	if measured {
-		acc, err := summary(func(u unitRecord) float64 { return *u.TestAccuracy })
+		acc, err := summary(stats.SummarizeRate, func(u unitRecord) float64 { return *u.TestAccuracy })
 		if err != nil {
 			return audit.Method{}, err
 		}

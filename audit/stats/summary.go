@@ -31,6 +31,23 @@ func Summarize(values []float64, sets []int) (audit.Summary, error) {
 	return s, nil
 }
 
+// SummarizeRate is Summarize for figures that lie in [0, 1], such as AUC, TPR
+// and accuracy. Their interval is intersected with [0, 1]: the expected figure
+// lies there, so that the cut takes away no chance of covering it. The interval
+// is never empty, since the mean is in both.
+func SummarizeRate(values []float64, sets []int) (audit.Summary, error) {
+	for i, v := range values {
+		if !(v >= 0 && v <= 1) {
+			return audit.Summary{}, fmt.Errorf("stats: value %d is %v; want a rate from 0 to 1", i, v)
+		}
+	}
+	s, err := Summarize(values, sets)
+	if err == nil && s.Low != nil {
+		*s.Low, *s.High = max(*s.Low, 0), min(*s.High, 1)
+	}
+	return s, err
+}
+
 // Interval is a two-sided confidence interval of the expected figure,
 // clustered by canary set. Audits of one set share its canaries and are not
 // independent; the sets are, so the interval is that of the mean of k set

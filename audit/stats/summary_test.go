@@ -112,3 +112,48 @@ func TestPlantedNoClustering(t *testing.T) {
 		t.Error("the coverage check does not notice that the clustering is ignored")
 	}
 }
+
+// A rate is in [0, 1], and so is its expectation: whatever else an interval
+// covers is cut off, and nothing more.
+func TestSummarizeRate(t *testing.T) {
+	for _, c := range []struct {
+		values    []float64
+		low, high float64
+	}{
+		{[]float64{.05, .07}, 0, math.NaN()},             // reaches below 0, not above 1
+		{[]float64{.99, .9}, math.NaN(), 1},              // reaches above 1, not below 0
+		{[]float64{.1, .9}, 0, 1},                        // both
+		{[]float64{.5, .501}, math.NaN(), math.NaN()},    // neither
+		{[]float64{0, 0}, 0, 0}, {[]float64{1, 1}, 1, 1}, // a point
+	} {
+		sets := []int{0, 1}
+		got, err := SummarizeRate(c.values, sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		free, err := Summarize(c.values, sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, end := range []struct{ got, free, want float64 }{{*got.Low, *free.Low, c.low}, {*got.High, *free.High, c.high}} {
+			if math.IsNaN(end.want) {
+				end.want = end.free
+			}
+			if end.got != end.want || end.got < 0 || end.got > 1 {
+				t.Errorf("%v: interval [%v, %v], uncut [%v, %v]", c.values, *got.Low, *got.High, *free.Low, *free.High)
+			}
+		}
+		got.Low, got.High = free.Low, free.High
+		if fmt.Sprint(got.Mean, *got.SD, got.Min, got.Values) != fmt.Sprint(free.Mean, *free.SD, free.Min, free.Values) {
+			t.Errorf("%v: %+v, expected but for the interval %+v", c.values, got, free)
+		}
+	}
+	if s, err := SummarizeRate([]float64{.5}, []int{0}); err != nil || s.Low != nil || s.High != nil {
+		t.Errorf("one set: %+v, %v", s, err)
+	}
+	for _, bad := range [][]float64{{-.1, .5}, {.5, 1.1}, {math.NaN()}, nil} {
+		if _, err := SummarizeRate(bad, make([]int, len(bad))); err == nil {
+			t.Errorf("took %v", bad)
+		}
+	}
+}

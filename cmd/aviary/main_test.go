@@ -221,7 +221,8 @@ func TestWrongInput(t *testing.T) {
 		{"report", "DIR is missing\nhint: usage: aviary report DIR [flags]"},
 		{"report $DIR/full", "$DIR/full has no manifest.json, expected the directory of a finished run\nhint: an unfinished run is finished by aviary audit --resume --out $DIR/full"},
 		{"verify a b", "unexpected argument \"b\"\nhint: usage: aviary verify DIR [flags]"},
-		{"verify $DIR/none", "$DIR/none has no manifest.json, expected the directory of a finished run\nhint: an unfinished run is finished by aviary audit --resume --out $DIR/none"},
+		{"verify $DIR/none", "$DIR/none does not exist, expected the directory of a finished run"},
+		{"verify $DIR", "$DIR has no manifest.json, expected the directory of a finished run\nhint: an unfinished run is finished by aviary audit --resume --out $DIR"},
 	} {
 		code, stdout, stderr := call(t, dir, strings.Fields(test.args)...)
 		if want := "aviary: " + test.stderr + "\n"; code != exitUsage || stdout != "" || stderr != want {

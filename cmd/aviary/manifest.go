@@ -134,6 +134,9 @@ func readJournalHead(path string, into any) error {
 func readManifest(dir string) (*manifest, error) {
 	path := filepath.Join(dir, manifestName)
 	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && !isDir(dir) {
+		return nil, usageError("", "%s does not exist, expected the directory of a finished run", dir)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usageError("an unfinished run is finished by aviary audit --resume --out "+shellQuote(dir),
 			"%s has no %s, expected the directory of a finished run", dir, manifestName)

@@ -35,11 +35,18 @@ from the score files, and say what differs. Exits with 1 if anything does.`,
 			if err != nil {
 				return err
 			}
-			checked, wrong, err := wrongFigures(dir)
+			checked := 0
+			r, err := report.Read(filepath.Join(dir, report.JSONFile))
 			if err != nil {
-				return err
+				found = append(found, fmt.Sprintf("%s: %v", report.JSONFile, err))
+			} else {
+				var wrong []string
+				if checked, wrong, err = wrongFigures(dir, r); err != nil {
+					return err
+				}
+				found = append(found, unlisted(m, r)...)
+				found = append(found, wrong...)
 			}
-			found = append(found, wrong...)
 			out := cmd.OutOrStdout()
 			for _, line := range found {
 				fmt.Fprintln(out, line)
@@ -76,6 +83,43 @@ func changedFiles(dir string, m *manifest, ignore []string) (found []string, err
 	return found, nil
 }
 
+// unlisted names the files of r's results of which the manifest knows nothing.
+func unlisted(m *manifest, r *audit.Report) (found []string) {
+	names := report.Files()
+	for _, method := range r.Methods {
+		for _, run := range method.Runs {
+			names = append(names, run.Scores)
+		}
+	}
+	for _, name := range names {
+		if _, ok := m.Outputs[name]; !ok {
+			found = append(found, fmt.Sprintf("%s: has no hash of %s", manifestName, name))
+		}
+	}
+	return found
+}
+
+// wrongRuns says what is wrong with the list of a method's audits, which holds
+// one for each audit of each set. A report that leaves out its worst audits, or
+// shows one twice, is not that of the run.
+func wrongRuns(r *audit.Report, m audit.Method) (found []string) {
+	if want := r.Sets * r.Audits; len(m.Runs) != want {
+		found = append(found, fmt.Sprintf("%s: %s has %d audits, expected %d (%d sets × %d)", report.JSONFile, m.Name, len(m.Runs), want, r.Sets, r.Audits))
+	}
+	seen := map[[2]int]bool{}
+	for _, run := range m.Runs {
+		key := [2]int{run.Set, run.Audit}
+		switch {
+		case seen[key]:
+			found = append(found, fmt.Sprintf("%s: %s set %d audit %d is there twice", report.JSONFile, m.Name, run.Set, run.Audit))
+		case run.Set < 0 || run.Set >= r.Sets || run.Audit < 0 || run.Audit >= r.Audits:
+			found = append(found, fmt.Sprintf("%s: %s set %d audit %d is none of %d sets × %d", report.JSONFile, m.Name, run.Set, run.Audit, r.Sets, r.Audits))
+		}
+		seen[key] = true
+	}
+	return found
+}
+
 // loader reads the score files of the run in dir.
 func loader(dir string) report.Loader {
 	return func(run audit.Run) (audit.Scores, error) {
@@ -96,13 +140,9 @@ func loader(dir string) report.Loader {
 	}
 }
 
-// wrongFigures compares the figures of dir's report.json with what its score
-// files say, bit by bit, and counts them.
-func wrongFigures(dir string) (checked int, found []string, err error) {
-	r, err := report.Read(filepath.Join(dir, report.JSONFile))
-	if err != nil {
-		return 0, nil, inputError(err)
-	}
+// wrongFigures compares the figures of r, the report of the run in dir, with
+// what the score files say, bit by bit, and counts them.
+func wrongFigures(dir string, r *audit.Report) (checked int, found []string, err error) {
 	load := loader(dir)
 	same := func(where string, got, want float64) {
 		checked++
@@ -111,6 +151,7 @@ func wrongFigures(dir string) (checked int, found []string, err error) {
 		}
 	}
 	for _, m := range r.Methods {
+		found = append(found, wrongRuns(r, m)...)
 		var auc, tpr, in, out []float64
 		var sets []int
 		for _, run := range m.Runs {
@@ -138,12 +179,19 @@ func wrongFigures(dir string) (checked int, found []string, err error) {
 		if len(sets) < len(m.Runs) {
 			continue // a summary of some of the audits says nothing
 		}
+		if len(sets) == 0 {
+			continue // and one of none even less: wrongRuns has said so
+		}
 		for _, f := range []struct {
-			name   string
-			values []float64
-			have   audit.Summary
-		}{{"auc", auc, m.AUC}, {"tpr_at_fpr_0.05", tpr, m.TPR}, {"loss_in", in, m.LossIn}, {"loss_out", out, m.LossOut}} {
-			want, err := stats.Summarize(f.values, sets)
+			name      string
+			summarize func(values []float64, sets []int) (audit.Summary, error)
+			values    []float64
+			have      audit.Summary
+		}{
+			{"auc", stats.SummarizeRate, auc, m.AUC}, {"tpr_at_fpr_0.05", stats.SummarizeRate, tpr, m.TPR},
+			{"loss_in", stats.Summarize, in, m.LossIn}, {"loss_out", stats.Summarize, out, m.LossOut},
+		} {
+			want, err := f.summarize(f.values, sets)
 			if err != nil {
 				return 0, nil, err
 			}
