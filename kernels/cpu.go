@@ -27,7 +27,7 @@ func CPU(opts CPUOptions) (Device, error) {
 		isa = BestISA()
 	}
 	if threads == 0 {
-		threads = runtime.NumCPU()
+		threads = min(runtime.GOMAXPROCS(0), maxThreads)
 	}
 	c := C.av_open(C.int(threads), C.int(isa-Portable))
 	if c == nil {

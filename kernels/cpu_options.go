@@ -31,7 +31,7 @@ func (i ISA) String() string {
 
 // CPUOptions are the choices for [CPU]. The zero value is the usual one.
 type CPUOptions struct {
-	Threads int // that compute together; 0: one per CPU
+	Threads int // that compute together; 0: one per CPU that the process may use
 	ISA     ISA
 }
 
@@ -39,7 +39,7 @@ const maxThreads = 1024
 
 func (o CPUOptions) check() error {
 	if o.Threads < 0 || o.Threads > maxThreads {
-		return fmt.Errorf("kernels: CPU: %d threads, expected 0 (one per CPU) to %d", o.Threads, maxThreads)
+		return fmt.Errorf("kernels: CPU: %d threads, expected 0 (as many as there are CPUs) to %d", o.Threads, maxThreads)
 	}
 	if o.ISA > AVX512 {
 		return fmt.Errorf("kernels: CPU: unknown instruction set %v", o.ISA)

@@ -139,13 +139,13 @@ func chain(step func(a, b, c float32) float32, dst, a, b, bias []float32, g kern
 }
 
 // gemmShapes are ±1 around the tiles (6, 12, 14, 16 rows; 4 to 32 columns), the
-// switch to narrow products, and blocks of k (320) and columns (2048).
+// switch to narrow products, and blocks of k (256 or 400) and columns (2048).
 func gemmShapes() []kernels.Gemm {
 	var all []kernels.Gemm
 	for _, s := range [][3]int{
 		{1, 1, 1}, {1, 1, 0}, {2, 3, 1}, {5, 4, 7}, {6, 8, 16}, {7, 9, 17}, {13, 15, 15}, {14, 16, 33}, {15, 17, 31},
 		{16, 31, 64}, {29, 32, 65}, {32, 10, 40}, {33, 10, 321}, {64, 1, 30}, {63, 16, 19}, {70, 12, 640}, {129, 13, 9},
-		{40, 33, 320}, {17, 48, 321}, {3, 2049, 5}, {97, 65, 641}, {31, 64, 3},
+		{40, 33, 256}, {17, 48, 257}, {9, 33, 400}, {33, 9, 401}, {3, 2049, 5}, {97, 65, 641}, {31, 64, 3},
 	} {
 		for v := range 8 {
 			all = append(all, kernels.Gemm{M: s[0], N: s[1], K: s[2], TransA: v&1 != 0, TransB: v&2 != 0, Acc: v&4 != 0,
@@ -303,6 +303,15 @@ func TestCPUOptionsAreChecked(t *testing.T) {
 	}
 	if dev := openCPU(t, kernels.CPUOptions{}); !strings.Contains(dev.Name(), kernels.BestISA().String()) {
 		t.Errorf("Auto opened %q, the best is %v", dev.Name(), kernels.BestISA())
+	}
+}
+
+// In a container the machine may have more CPUs than the process may use; Go
+// knows the limit. More threads than that would be stopped again and again.
+func TestThreadsFollowGo(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	if dev := openCPU(t, kernels.CPUOptions{}); !strings.Contains(dev.Name(), "3 threads") {
+		t.Errorf("with GOMAXPROCS=3 the device is %q", dev.Name())
 	}
 }
 
