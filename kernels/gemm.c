@@ -1,7 +1,7 @@
 // Matrix products: dst = act((acc ? dst : 0) + op(a) op(b) + bias).
 //
 // Blocking. B is packed, a block of block_k x BLOCK_N at a time, into panels as
-// wide as a register tile, by all threads together. Row blocks of A are then
+// wide as a register tile, by all threads together. Blocks of rows of A are then
 // handed to the threads; each packs its rows into tiles (so that a tile reads A
 // with stride one) and multiplies them with every panel. One panel (block_k x 16
 // or 32 numbers, 25 to 32 KB) stays in the first-level cache while the tiles of A
@@ -85,6 +85,7 @@ typedef struct {
 	int panel;      // columns in a panel of B: width * lanes
 	int64_t rows;   // of A in a tile
 	int64_t row_tiles, row_blocks;
+	int64_t groups; // of panels
 	int flags; // of this block's tiles
 } product;
 
@@ -144,11 +145,13 @@ static void edge_tile(const product *p, tile_fn f, int64_t rows, int64_t cols, c
 	for (int64_t i = 0; i < rows; i++) memcpy(c + i * ld, wide + i * p->panel, (size_t)cols * sizeof *c);
 }
 
-// Multiplies rows [row0, row1) with the panels. packed is their A, or NULL.
-static void multiply_tiles(const product *p, int64_t row0, int64_t row1, const float *packed) {
+// Multiplies rows [row0, row1) with panels [panel0, panel1). packed is the rows'
+// A, or NULL.
+static void multiply_tiles(const product *p, int64_t row0, int64_t row1, int64_t panel0, int64_t panel1,
+                           const float *packed) {
 	int64_t last_block = p->k0 + p->kc == p->s->k, n = p->s->n;
 	tile_fn const *tiles = packed ? p->tiles->packed[p->width - 1] : p->tiles->by_rows[p->width - 1];
-	for (int64_t j = 0; j < p->nc; j += p->panel) {
+	for (int64_t j = panel0 * p->panel; j < panel1 * p->panel; j += p->panel) {
 		int64_t col = p->n0 + j, cols = min64(p->panel, p->nc - j);
 		const float *b = p->d->pack_b + j * p->kc;
 		const float *bias = p->bias && last_block ? p->bias + col : NULL;
@@ -163,11 +166,13 @@ static void multiply_tiles(const product *p, int64_t row0, int64_t row1, const f
 	}
 }
 
-// Row block number `chunk`: packs its rows of A, unless they are read in place.
-static void multiply_rows(const void *arg, int64_t chunk, int worker) {
+// One block of rows with one group of panels. Packs the rows of A, unless they are
+// read in place.
+static void multiply_block(const void *arg, int64_t chunk, int worker) {
 	const product *p = arg;
-	int64_t row0 = p->row_tiles * chunk / p->row_blocks * p->rows;
-	int64_t row1 = min64(p->row_tiles * (chunk + 1) / p->row_blocks * p->rows, p->s->m);
+	int64_t block = chunk % p->row_blocks, group = chunk / p->row_blocks, panels = div_up(p->nc, p->panel);
+	int64_t row0 = p->row_tiles * block / p->row_blocks * p->rows;
+	int64_t row1 = min64(p->row_tiles * (block + 1) / p->row_blocks * p->rows, p->s->m);
 	float *pack = p->d->pack_a[worker];
 	if (p->s->trans_a) {
 		int64_t n = row1 - row0, rest = n % p->rows;
@@ -182,7 +187,7 @@ static void multiply_rows(const void *arg, int64_t chunk, int worker) {
 	} else {
 		pack = NULL;
 	}
-	multiply_tiles(p, row0, row1, pack);
+	multiply_tiles(p, row0, row1, panels * group / p->groups, panels * (group + 1) / p->groups, pack);
 }
 
 // Runs one job on the pool, or here if the whole product is small.
@@ -210,18 +215,23 @@ static void by_blocks(product *p) {
 	p->panel = p->width * p->tiles->lanes;
 	p->rows = p->tiles->max_rows[p->width - 1];
 	p->row_tiles = div_up(s->m, p->rows);
-	// The same number of blocks of rows for each thread, and one more than it needs,
-	// so that a thread that loses its core delays the others little.
+	// A few pieces for each thread, the same number for each, so that one which loses
+	// its core delays the others little; too few rows for that are split by columns.
 	int64_t most_tiles = BLOCK_M / p->rows;
 	p->row_blocks = div_up(p->row_tiles, most_tiles);
-	if (threads > 1) p->row_blocks = min64(p->row_tiles, threads * (1 + div_up(p->row_blocks, threads)));
+	p->groups = 1;
+	if (threads > 1) {
+		int64_t pieces = threads * (1 + div_up(p->row_blocks, threads));
+		p->row_blocks = min64(p->row_tiles, pieces);
+		p->groups = min64(div_up(pieces, p->row_blocks), div_up(min64(s->n, BLOCK_N), p->panel));
+	}
 	int64_t k_blocks = s->k > 0 ? div_up(s->k, p->tiles->block_k) : 1;
 	for (p->n0 = 0; p->n0 < s->n; p->n0 += BLOCK_N) {
 		p->nc = min64(BLOCK_N, s->n - p->n0);
 		for (int64_t kb = 0; kb < k_blocks; kb++) {
 			take_block(p, kb, k_blocks);
 			run(p, div_up(p->nc, PACK_PANELS * p->panel), pack_panels);
-			run(p, p->row_blocks, multiply_rows);
+			run(p, p->row_blocks * p->groups, multiply_block);
 		}
 	}
 }
