@@ -76,8 +76,8 @@ func scoreCommand() *cobra.Command {
 		Short: "Report on a plan, given the losses of its models",
 		Long: `Report on a plan, given the losses of its models.
 
-LOSSES is a .csv, .json or .npz file with the columns set, audit, canary and
-loss, as many digits as there are: a loss that is rounded to 0 ties with others.`,
+LOSSES is a .csv or .npz file with the columns set, audit, canary and loss, as
+many digits as there are: a loss that is rounded to 0 ties with others.`,
 		Example: "  aviary audit score plans/a losses.csv",
 		Args:    arguments("DIR", "LOSSES"),
 		RunE: func(cmd *cobra.Command, args []string) error {
