@@ -7,7 +7,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 SOURCES := $(shell find . -name '*.go' -o -name '*.c' -o -name '*.h' -o -name 'go.mod' | grep -v '/bench/.venv/')
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check unit race asan fuzz test-interop data peers bench oracles clean
+.PHONY: help build demo test check unit race asan avx512 fuzz test-interop data peers bench oracles clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -38,6 +38,9 @@ race: ## run the tests of everything concurrent under the race detector
 
 asan: ## run the kernel tests with the C code under AddressSanitizer
 	$(GO) test -asan ./kernels/...
+
+avx512: ## run the kernel tests' AVX-512 paths on a machine without it (Debian: libsimde-dev)
+	CGO_CFLAGS="-O2 -DAV_EMULATE_AVX512" $(GO) test ./kernels/...
 
 fuzz: ## fuzz each parser of foreign files for 20 seconds
 	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \

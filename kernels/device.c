@@ -9,6 +9,9 @@ int av_best_isa(void) {
 #if defined(__x86_64__)
 	__builtin_cpu_init();
 	if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return AV_PORTABLE;
+#if defined(AV_EMULATE_AVX512)
+	return AV_AVX512;
+#endif
 	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
 	    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
 		return AV_AVX512;

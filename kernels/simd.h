@@ -11,11 +11,18 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#if defined(AV_EMULATE_AVX512)
+#include "emulate_avx512.h"
+#endif
 #endif
 
 #if AV_LEVEL == 2
 #define AV_(name) name##_avx512
+#if defined(AV_EMULATE_AVX512)
+#define AV_TARGET __attribute__((target("avx2,fma")))
+#else
 #define AV_TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")))
+#endif
 #define AV_LANES 16
 #elif AV_LEVEL == 1
 #define AV_(name) name##_avx2
@@ -91,7 +98,7 @@ AV_INLINE uvec uvec_set(uint32_t x) { return (uvec){0} + x; }
 // A number from memory in every lane. The assembly keeps gcc from folding the
 // load into the two multiplications that follow, where it would run twice.
 AV_INLINE vec vec_broadcast(const float *p) {
-#if AV_LEVEL == 2
+#if AV_LEVEL == 2 && !defined(AV_EMULATE_AVX512)
 	__m512 v;
 	__asm__("vbroadcastss %1, %0" : "=v"(v) : "m"(*p));
 	return (vec)v;
