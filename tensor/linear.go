@@ -17,12 +17,6 @@ func PerChannel(shape []int) kernels.Per {
 	return kernels.Per{Batch: 1, Rows: size(shape[:last]), Cols: shape[last], Axis: kernels.PerCol}
 }
 
-// PerExampleChannel: one number for each example and channel of [B, ..., C].
-func PerExampleChannel(shape []int) kernels.Per {
-	last := len(shape) - 1
-	return kernels.Per{Batch: shape[0], Rows: size(shape[1:last]), Cols: shape[last], Axis: kernels.PerCol}
-}
-
 // smallShape is the shape of a result with one element per p.
 func smallShape(p kernels.Per) []int {
 	if p.Axis == kernels.PerCol && p.Batch > 1 {

@@ -140,13 +140,7 @@ type Named struct {
 
 // Write writes an .npz file with the arrays in the given order and without
 // compression: the same arrays give the same bytes.
-func Write(w io.Writer, arrays ...Named) error { return write(w, zip.Store, arrays) }
-
-// WriteCompressed is Write with deflate. The bytes may differ between versions
-// of Go's compressor; the arrays do not.
-func WriteCompressed(w io.Writer, arrays ...Named) error { return write(w, zip.Deflate, arrays) }
-
-func write(w io.Writer, method uint16, arrays []Named) error {
+func Write(w io.Writer, arrays ...Named) error {
 	z := zip.NewWriter(w)
 	seen := map[string]bool{}
 	for _, a := range arrays {
@@ -155,7 +149,7 @@ func write(w io.Writer, method uint16, arrays []Named) error {
 		}
 		seen[a.Name] = true
 		// Modified stays zero: no time in the file.
-		entry, err := z.CreateHeader(&zip.FileHeader{Name: a.Name + ".npy", Method: method})
+		entry, err := z.CreateHeader(&zip.FileHeader{Name: a.Name + ".npy", Method: zip.Store})
 		if err != nil {
 			return err
 		}

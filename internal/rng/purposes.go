@@ -2,17 +2,16 @@ package rng
 
 // The purposes of all streams in Aviary.
 const (
-	Coins      Purpose = "coins"      // membership of each canary (set, audit)
-	Select     Purpose = "select"     // which examples become canaries (set)
-	Relabel    Purpose = "relabel"    // wrong labels of mislabeled canaries (set)
-	Train      Purpose = "train"      // the seed of one training run (set, audit)
-	Init       Purpose = "init"       // initial parameters
-	Shuffle    Purpose = "shuffle"    // order of examples (epoch)
-	Poisson    Purpose = "poisson"    // Poisson sampling (step)
-	Noise      Purpose = "noise"      // DP-SGD noise: key of the device's Philox streams
-	Augment    Purpose = "augment"    // crops and flips (step)
-	Split      Purpose = "split"      // train/test split
-	Mechanism  Purpose = "mechanism"  // noise of a test mechanism
-	SelfTest   Purpose = "selftest"   // known-answer audits
-	Resampling Purpose = "resampling" // bootstrap and permutation
+	Coins     Purpose = "coins"     // membership of each canary (set, audit)
+	Select    Purpose = "select"    // which examples become canaries (set)
+	Relabel   Purpose = "relabel"   // wrong labels of mislabeled canaries (set)
+	Train     Purpose = "train"     // the seed of one training run (set, audit)
+	Init      Purpose = "init"      // initial parameters
+	Shuffle   Purpose = "shuffle"   // order of examples (epoch)
+	Poisson   Purpose = "poisson"   // Poisson sampling (step)
+	Noise     Purpose = "noise"     // DP-SGD noise: key of the device's Philox streams
+	Augment   Purpose = "augment"   // crops and flips (step)
+	Split     Purpose = "split"     // train/test split
+	Mechanism Purpose = "mechanism" // noise of a test mechanism
+	SelfTest  Purpose = "selftest"  // known-answer audits
 )
