@@ -87,14 +87,14 @@ func (n Noise) estimate(noise float64) (float64, error) {
 	if mu, all := f.gaussians(); all {
 		return gaussianEpsilon(mu, n.Delta), nil
 	}
-	dt := 4 * firstStep(f, AddRemove, n.Delta)
-	halves, err := compose(f.phases, AddRemove, dt, n.Delta*1e-8, false)
+	dt := firstStep(f, AddRemove, n.Delta)
+	halves, err := compose(f.phases, AddRemove, grid{dt: dt, tail: n.Delta * 1e-8, rough: true})
 	if err != nil {
 		return 0, err
 	}
 	eps := 0.0
 	for _, h := range halves {
-		eps = math.Max(eps, h.guess.epsilon(n.Delta, dt*nearStep))
+		eps = math.Max(eps, solve(n.Delta, h.near))
 	}
 	return eps, nil
 }

@@ -19,7 +19,7 @@ type Interval struct {
 // Curve is what a mechanism costs: ε(δ), δ(ε), and the trade-off between the
 // errors of a test for one record. Both directions are in it.
 type Curve struct {
-	halves [2]*half // nil for a Gaussian, which is exact
+	halves [2][]*half // remove and add; empty for a Gaussian, which is exact
 	mu     float64
 	// exposed is the chance that something is released without noise, which
 	// makes the rest of no importance if δ is smaller; 0 if all have noise.
@@ -68,20 +68,38 @@ func newGridCurve(f flat, delta float64) (c *Curve, err error) {
 	}
 	tail := delta * 1e-8
 	dt := firstStep(f, relation, delta)
-	for {
-		if c.halves, err = compose(f.phases, relation, dt, tail, true); err != nil {
+	for last := math.Inf(1); ; {
+		c.halves = [2][]*half{}
+		if err := c.compose(f, relation, grid{dt: dt, tail: tail}); err != nil {
 			return nil, err
 		}
-		width := c.addRemove(delta)
-		if width := width.Upper - width.Lower; width <= MaxWidth {
-			return c, nil
-		} else if math.IsInf(width, 1) {
-			dt /= 4
-		} else {
-			// The width falls with the square of the step.
-			dt *= math.Max(0.1, math.Min(0.7, 0.9*math.Sqrt(MaxWidth/width)))
+		// Rounding costs ε as much as slack costs δ, in relation.
+		if c.halves[0][0].slack > 1e-5*delta {
+			if err := c.compose(f, relation, grid{dt: dt, tail: tail, tilt: delta}); err != nil {
+				return nil, err
+			}
 		}
+		v := c.addRemove(delta)
+		width := v.Upper - v.Lower
+		switch {
+		case width <= MaxWidth:
+			return c, nil
+		case width > 0.9*last, math.IsInf(v.Upper, 1):
+			// A finer grid did not help: what is left is rounding.
+			return nil, fmt.Errorf("accounting: delta: %g is too small for so many releases in float64: epsilon is between %g and %g", delta, v.Lower, v.Upper)
+		}
+		last = width
+		// The width falls with the square of the step.
+		dt *= math.Max(0.1, math.Min(0.7, 0.9*math.Sqrt(MaxWidth/width)))
 	}
+}
+
+func (c *Curve) compose(f flat, relation Relation, g grid) error {
+	halves, err := compose(f.phases, relation, g)
+	for d, h := range halves {
+		c.halves[d] = append(c.halves[d], h)
+	}
+	return err
 }
 
 // exposedCurve is for releases some of which have no noise.
@@ -182,13 +200,19 @@ func (c *Curve) Epsilon(delta float64) (Interval, error) {
 	return c.addRemove(delta), nil
 }
 
-// addRemove is ε(δ) from the two halves.
+// addRemove is ε(δ): the greater of the two directions'.
 func (c *Curve) addRemove(delta float64) Interval {
 	var v Interval
-	for _, h := range c.halves {
-		v.Upper = math.Max(v.Upper, h.upper.epsilon(delta-h.infinite-h.slack, h.dt))
-		v.Lower = math.Max(v.Lower, h.lower.epsilon(delta+h.slack, h.dt))
-		v.Estimate = math.Max(v.Estimate, h.guess.epsilon(delta, h.dt*nearStep))
+	for _, halves := range c.halves {
+		upper, lower, near := halves[0].above, halves[0].below, halves[0].near
+		if len(halves) == 2 { // both hold; the tilted one is the better guess
+			upper = func(eps float64) float64 { return math.Min(halves[0].above(eps), halves[1].above(eps)) }
+			lower = func(eps float64) float64 { return math.Max(halves[0].below(eps), halves[1].below(eps)) }
+			near = halves[1].near
+		}
+		v.Upper = math.Max(v.Upper, solve(delta, upper))
+		v.Lower = math.Max(v.Lower, solve(delta, lower))
+		v.Estimate = math.Max(v.Estimate, solve(delta, near))
 	}
 	v.Estimate = math.Max(v.Lower, math.Min(v.Upper, v.Estimate))
 	return v
@@ -236,10 +260,12 @@ func (c *Curve) Delta(eps float64) (Interval, error) {
 
 func (c *Curve) addRemoveDelta(eps float64) Interval {
 	var v Interval
-	for _, h := range c.halves {
-		v.Upper = math.Max(v.Upper, h.above(eps))
-		v.Lower = math.Max(v.Lower, h.below(eps))
-		v.Estimate = math.Max(v.Estimate, h.guess.delta(eps, h.dt*nearStep))
+	for _, halves := range c.halves {
+		upper, lower, near := 1.0, 0.0, 0.0
+		for _, h := range halves {
+			upper, lower, near = math.Min(upper, h.above(eps)), math.Max(lower, h.below(eps)), h.near(eps)
+		}
+		v.Upper, v.Lower, v.Estimate = math.Max(v.Upper, upper), math.Max(v.Lower, lower), math.Max(v.Estimate, near)
 	}
 	v.Estimate = math.Max(v.Lower, math.Min(v.Upper, v.Estimate))
 	return v
@@ -258,9 +284,9 @@ func (c *Curve) Method() string {
 	return "PRV"
 }
 
-// TradeOff is a lower bound, tight but for the grid, on the false negative rate
-// of any test for a record whose false positive rate is fpr: the smaller one of
-// the two directions (Dong, Roth and Su 2022). It is convex and falls from at
+// TradeOff is a lower bound on the false negative rate of any test for a record
+// whose false positive rate is fpr: the greatest convex function below those of
+// both directions, but for the grid (Dong, Roth and Su 2022). It falls from at
 // most 1 at 0 to 0 at 1.
 func (c *Curve) TradeOff(fpr float64) (float64, error) {
 	if !(fpr >= 0 && fpr <= 1) {
@@ -302,8 +328,8 @@ func (c *Curve) TradeOff(fpr float64) (float64, error) {
 // top is an ε at which nothing is left of δ but its slack.
 func (c *Curve) top() float64 {
 	top := 0.0
-	for _, h := range c.halves {
-		top = math.Max(top, float64(len(h.upper.p))*h.dt)
+	for _, halves := range c.halves {
+		top = math.Max(top, float64(len(halves[0].upper.p))*halves[0].dt)
 	}
 	if c.generic {
 		top *= 2

@@ -124,7 +124,7 @@ func TestTightTableFaults(t *testing.T) {
 			if err != nil {
 				return Interval{}, err
 			}
-			c.halves[0].guess.q, c.halves[0].upper.q = c.halves[1].guess.q, c.halves[1].upper.q
+			c.halves[0][0].guess.q, c.halves[0][0].upper.q = c.halves[1][0].guess.q, c.halves[1][0].upper.q
 			return c.Epsilon(delta)
 		},
 		"noise variance for deviation": func(q, s float64, steps int, delta float64) (Interval, error) {

@@ -13,15 +13,16 @@ type window struct {
 // so what lies outside the window comes back in at the wrong place; no more than
 // the mass outside can go wrong.
 func findWindow(parts []part, d int, dt, tail float64) window {
-	var sums [][]counted
-	for b := range 2 {
-		var sum []counted
-		for _, pt := range parts {
-			sum = append(sum, counted{pt.bounds[d][b], pt.count})
-		}
-		sums = append(sums, sum)
+	return around([][]counted{boundSum(parts, d, 0), boundSum(parts, d, 1)}, dt, tail)
+}
+
+// boundSum is the sum of the losses' bounds from above (b = 0) or below (b = 1).
+func boundSum(parts []part, d, b int) []counted {
+	var sum []counted
+	for _, pt := range parts {
+		sum = append(sum, counted{pt.bounds[d][b], pt.count})
 	}
-	return around(sums, dt, tail)
+	return sum
 }
 
 // guessWindow is the same for the guess, whose grid is coarser.
@@ -56,7 +57,8 @@ func chernoff(sums [][]counted, dt, sign, tail float64) (end, outside float64) {
 	logTail := math.Log(tail)
 	lambda, moment := make([]float64, len(sums)), make([]float64, len(sums))
 	for b, sum := range sums {
-		lambda[b] = bestLambda(coarse(sum), dt*coarseness, sign, logTail)
+		rough, every := coarse(sum)
+		lambda[b] = bestLambda(rough, dt*float64(every), sign, logTail)
 		moment[b] = logMoment(sum, dt, sign*lambda[b])
 		end = math.Max(end, (moment[b]-logTail)/lambda[b])
 	}
@@ -66,21 +68,23 @@ func chernoff(sums [][]counted, dt, sign, tail float64) (end, outside float64) {
 	return end, math.Min(1, outside)
 }
 
-const coarseness = 32
-
-// coarse is sum on a coarser grid, to look for a good λ; any λ is valid.
-func coarse(sum []counted) []counted {
-	var all []counted
+// coarse is sum on a grid with some 512 nodes, every'th of them, to look for a
+// good λ; any λ is valid.
+func coarse(sum []counted) (rough []counted, every int) {
+	every = 1
 	for _, c := range sum {
-		first := int(math.Floor(float64(c.first) / coarseness))
-		last := int(math.Floor(float64(c.first+len(c.p)-1) / coarseness))
-		p := make([]float64, last-first+1)
-		for j, v := range c.p {
-			p[int(math.Floor(float64(c.first+j)/coarseness))-first] += v
-		}
-		all = append(all, counted{pmf{first: first, p: p}, c.count})
+		every = max(every, len(c.p)/512)
 	}
-	return all
+	node := func(i int) int { return int(math.Floor(float64(i) / float64(every))) }
+	for _, c := range sum {
+		first := node(c.first)
+		p := make([]float64, node(c.first+len(c.p)-1)-first+1)
+		for j, v := range c.p {
+			p[node(c.first+j)-first] += v
+		}
+		rough = append(rough, counted{pmf{first: first, p: p}, c.count})
+	}
+	return rough, every
 }
 
 // bestLambda looks for the λ that gives the narrowest bound.
@@ -90,7 +94,7 @@ func bestLambda(sum []counted, dt, sign, logTail float64) float64 {
 		return (logMoment(sum, dt, sign*lambda) - logTail) / lambda
 	}
 	low, high := math.Log(1e-3), math.Log(1e6)
-	for range 40 {
+	for range 25 {
 		left, right := low+(high-low)/3, high-(high-low)/3
 		if bound(left) <= bound(right) {
 			high = right
