@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/aviary-audit/aviary/audit"
@@ -58,7 +59,8 @@ func exact(v *float64) string {
 	return strconv.FormatFloat(*v, 'g', -1, 64)
 }
 
-// Text writes the headline of r for a terminal: the verdicts and one table.
+// Text writes the headline of r for a terminal: the verdicts, one table, and
+// the notes.
 func Text(w io.Writer, r *audit.Report) error {
 	for _, f := range verdicts(r) {
 		fmt.Fprintln(w, f.Text)
@@ -75,7 +77,11 @@ func Text(w io.Writer, r *audit.Report) error {
 			spread(m.AUC), fixed(m.AUC.Min), spread(m.TPR), fixed(m.TPR.Min),
 			significant(m.LossIn.Mean), significant(m.LossOut.Mean), accuracy, auditCount(r, m))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || len(r.Notes) == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nnote: %s\n", strings.Join(r.Notes, "\nnote: "))
+	return err
 }
 
 // spread is "mean ± sd", or the mean alone where there is one value.

@@ -11,7 +11,8 @@ import (
 
 // significance is the chance that a report says "found" of any method when
 // the scores know nothing of the coins. It is shared by all methods and by the
-// two figures of each (Bonferroni).
+// two figures of each (Bonferroni). The warning of reversed scores, which is no
+// finding, has the same chance of its own.
 const significance = 0.01
 
 // verdict is what an audit found with one kind of canary, in plain words.
@@ -19,7 +20,9 @@ type verdict struct {
 	Method string
 	Found  bool
 	P      float64 // of the stronger of AUC and TPR, for this method alone
-	Text   string
+	// Reversed: the scores do tell members apart, but the wrong way round.
+	Reversed bool
+	Text     string
 }
 
 // verdicts says of each method whether it found anything, strongest first.
@@ -28,16 +31,14 @@ func verdicts(r *audit.Report) []verdict {
 	for _, m := range r.Methods {
 		v := verdict{Method: m.Name, P: min(1, 2*min(aucPValue(r, m), tprPValue(r, m)))}
 		v.Found = v.P*float64(len(r.Methods)) <= significance
-		v.Text = sentence(m, v.Found)
+		v.Reversed = !v.Found && reversedPValue(r, m)*float64(len(r.Methods)) <= significance
+		v.Text = sentence(m, v)
 		vs = append(vs, v)
 	}
 	slices.SortStableFunc(vs, func(a, b verdict) int {
 		switch {
-		case a.Found != b.Found:
-			if a.Found {
-				return -1
-			}
-			return 1
+		case a.weight() != b.weight():
+			return b.weight() - a.weight()
 		case a.P < b.P:
 			return -1
 		case a.P > b.P:
@@ -48,13 +49,27 @@ func verdicts(r *audit.Report) []verdict {
 	return vs
 }
 
-func sentence(m audit.Method, found bool) string {
+// weight says how much a verdict matters to a reader.
+func (v verdict) weight() int {
+	switch {
+	case v.Found:
+		return 2
+	case v.Reversed:
+		return 1
+	}
+	return 0
+}
+
+func sentence(m audit.Method, v verdict) string {
 	auc := fmt.Sprintf("AUC %.2f", m.AUC.Mean)
 	if len(m.Runs) > 1 {
 		auc += fmt.Sprintf(" (min %.2f)", m.AUC.Min)
 	}
 	name := capitalise(m.Name)
-	if !found {
+	if v.Reversed {
+		return fmt.Sprintf("%s canaries: %s, far below one half: the scores tell which were in, but the wrong way round. Are they losses, low for what a model has learnt?", name, auc)
+	}
+	if !v.Found {
 		return fmt.Sprintf("%s canaries: %s; no evidence of leakage by this attack; this does not show that the training is private.", name, auc)
 	}
 	return fmt.Sprintf("%s canaries: %s; an attacker who accepts 5 %% false alarms finds %.0f %% of them.", name, auc, 100*m.TPR.Mean)
@@ -73,13 +88,25 @@ func capitalise(s string) string {
 // less with ties), and audits are independent even within a set, because their
 // coins are.
 func aucPValue(r *audit.Report, m audit.Method) float64 {
+	return math.Erfc(aucZ(r, m)/math.Sqrt2) / 2
+}
+
+// reversedPValue is the chance of a mean AUC at most this small. An AUC near 0
+// is leakage too, for an attacker who turns the scores round; most likely
+// somebody gave confidences for losses.
+func reversedPValue(r *audit.Report, m audit.Method) float64 {
+	return math.Erfc(-aucZ(r, m)/math.Sqrt2) / 2
+}
+
+// aucZ is how many standard deviations the mean AUC is above 1/2.
+func aucZ(r *audit.Report, m audit.Method) float64 {
 	excess, variance := 0.0, 0.0
 	for _, run := range m.Runs {
 		n1, n0 := float64(run.Members), float64(r.Canaries-run.Members)
 		excess += run.AUC - 0.5
 		variance += (n1 + n0 + 1) / (12 * n1 * n0)
 	}
-	return math.Erfc(excess/math.Sqrt(2*variance)) / 2
+	return excess / math.Sqrt(variance)
 }
 
 // tprPValue is the same for the number of members found at 5 % FPR. With k

@@ -3,6 +3,7 @@ package report
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,11 +115,50 @@ func TestVerdictWords(t *testing.T) {
 	m := r.Methods[1]
 	m.AUC.Mean, m.AUC.Min, m.TPR.Mean = 0.793, 0.773, 0.2704
 	const want = "Mislabeled canaries: AUC 0.79 (min 0.77); an attacker who accepts 5 % false alarms finds 27 % of them."
-	if got := sentence(m, true); got != want {
+	if got := sentence(m, verdict{Found: true}); got != want {
 		t.Errorf("%q, expected %q", got, want)
 	}
 	none := vs[1].Text
 	if !strings.Contains(none, "no evidence of leakage by this attack; this does not show that the training is private") {
 		t.Error(none)
+	}
+}
+
+// An AUC far below one half must not read as "no evidence": it is what comes of
+// confidences that somebody took for losses. Chance must not look like it.
+func TestVerdictReversed(t *testing.T) {
+	for _, test := range []struct {
+		auc            float64
+		canaries, runs int
+		want           bool
+	}{{0.1, 40, 4, true}, {0.45, 1000, 10, true}, {0.4, 20, 1, false}, {0.5, 1000, 10, false}, {0.9, 40, 4, false}} {
+		m := audit.Method{Name: "a", AUC: audit.Summary{Mean: test.auc, Min: test.auc}}
+		for range test.runs {
+			m.Runs = append(m.Runs, audit.Run{Members: test.canaries / 2, AUC: test.auc})
+		}
+		honest := audit.Method{Name: "honest"}
+		for range test.runs {
+			honest.Runs = append(honest.Runs, audit.Run{Members: test.canaries / 2, AUC: 0.5})
+		}
+		vs := verdicts(&audit.Report{Canaries: test.canaries, Methods: []audit.Method{honest, m}})
+		v := vs[slices.IndexFunc(vs, func(v verdict) bool { return v.Method == "a" })]
+		if v.Reversed != test.want || v.Reversed && (v.Found || vs[0].Method != "a") {
+			t.Errorf("%+v: %+v", test, vs)
+		}
+		if told := strings.Contains(v.Text, "the wrong way round"); told != test.want || told && strings.Contains(v.Text, "no evidence") {
+			t.Errorf("%+v: %q", test, v.Text)
+		}
+	}
+}
+
+func TestTextTellsNotes(t *testing.T) {
+	r, _ := sample(t, 100, 1, 1, leaky)
+	r.Notes = []string{"one.", "two."}
+	var b strings.Builder
+	if err := Text(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(b.String(), "\n\nnote: one.\nnote: two.\n") {
+		t.Errorf("%q", b.String())
 	}
 }

@@ -101,6 +101,7 @@ func (g Game) Run(ctx context.Context) (*audit.Report, error) {
 			return nil, err
 		}
 		rep.Methods = append(rep.Methods, m)
+		rep.Notes = append(rep.Notes, tieNotes(sel.Name(), rep.Canaries, units)...)
 	}
 	if err := st.finish(); err != nil {
 		return nil, err
@@ -136,7 +137,7 @@ func (g *Game) checkSelectors() error {
 		return fmt.Errorf("audit: no canaries asked for")
 	}
 	seen := map[string]bool{}
-	fromFiles := true
+	m, fromFiles := g.NumCanaries, true
 	for _, s := range g.Selectors {
 		name := s.Name()
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !nameRune(r) }) {
@@ -146,14 +147,33 @@ func (g *Game) checkSelectors() error {
 			return fmt.Errorf("audit: method %q is there twice", name)
 		}
 		seen[name] = true
-		_, isFile := s.(*fromFile)
+		file, isFile := s.(*fromFile)
 		fromFiles = fromFiles && isFile
+		if isFile {
+			var err error
+			if m, err = file.check(m, g.Sets); err != nil {
+				return err
+			}
+		}
 	}
-	if g.NumCanaries == 0 && fromFiles {
-		return nil
+	if g.NumCanaries == 0 && !fromFiles {
+		m = 0
 	}
-	if err := checkCount(g.NumCanaries, g.Data.Len()); err != nil {
+	if err := checkCount(m, g.Data.Len()); err != nil {
 		return fmt.Errorf("audit: %w", err)
+	}
+	return g.checkCoins(m)
+}
+
+// checkCoins looks at the coins of all audits before the first is played: one
+// without members, or without others, says nothing.
+func (g *Game) checkCoins(m int) error {
+	for set := range g.Sets {
+		for aud := range g.Audits {
+			if in := coins(g.Seed, set, aud, m); !slices.Contains(in, true) || !slices.Contains(in, false) {
+				return fmt.Errorf("audit: set %d, audit %d: all %d coins fell on the same side: use more canaries or another seed", set, aud, m)
+			}
+		}
 	}
 	return nil
 }
@@ -238,9 +258,6 @@ func (g *Game) unit(ctx context.Context, st *store, c *audit.CanarySet, p place,
 func (g *Game) play(ctx context.Context, st *store, c *audit.CanarySet, p place, progress Progress) (unitRecord, error) {
 	start := time.Now()
 	in := coins(g.Seed, p.Set, p.Audit, c.Len())
-	if !slices.Contains(in, true) || !slices.Contains(in, false) {
-		return unitRecord{}, fmt.Errorf("all %d coins fell on the same side: use more canaries or another seed", c.Len())
-	}
 	job := audit.Job{
 		Seed:  rng.Seed(g.Seed, rng.Train, uint64(p.Set), uint64(p.Audit)),
 		Train: newTrainingSet(g.Data, c, in), Canaries: c, Test: g.Test,
@@ -265,6 +282,9 @@ func (g *Game) play(ctx context.Context, st *store, c *audit.CanarySet, p place,
 	return st.finished(p, u, scores)
 }
 
+// maxLoss keeps sums of squares of losses finite.
+const maxLoss = 1e100
+
 // judge turns losses and coins into scores and figures.
 func judge(p place, result audit.Result, in []bool) (unitRecord, audit.Scores, error) {
 	if len(result.Losses) != len(in) {
@@ -272,10 +292,13 @@ func judge(p place, result audit.Result, in []bool) (unitRecord, audit.Scores, e
 	}
 	scores := audit.Scores{Value: make([]float64, len(in)), Member: in}
 	u := unitRecord{place: p, Curve: result.Curve}
+	if a := result.TestAccuracy; a < 0 || a > 1 {
+		return unitRecord{}, audit.Scores{}, fmt.Errorf("the test accuracy is %v, expected a fraction from 0 to 1", a)
+	}
 	var sum [2]float64 // of losses outside and inside
 	for i, loss := range result.Losses {
-		if math.IsNaN(loss) || math.IsInf(loss, 0) {
-			return unitRecord{}, audit.Scores{}, fmt.Errorf("the loss of canary %d is %v, expected a finite number: the training may have diverged", i, loss)
+		if !(math.Abs(loss) <= maxLoss) { // NaN too
+			return unitRecord{}, audit.Scores{}, fmt.Errorf("the loss of canary %d is %v, expected a finite number below %g: the training may have diverged", i, loss, maxLoss)
 		}
 		scores.Value[i] = -loss
 		if in[i] {
@@ -290,6 +313,9 @@ func judge(p place, result audit.Result, in []bool) (unitRecord, audit.Scores, e
 		return unitRecord{}, audit.Scores{}, err
 	}
 	if u.TPR, err = stats.TPRAtFPR(scores, fprNum, fprDen); err != nil {
+		return unitRecord{}, audit.Scores{}, err
+	}
+	if u.Tied, err = stats.Tied(scores); err != nil {
 		return unitRecord{}, audit.Scores{}, err
 	}
 	u.LossIn = sum[1] / float64(u.Members)
@@ -313,6 +339,19 @@ func (g *Game) header() *audit.Report {
 	r.Examples, r.Sets, r.Audits = g.Data.Len(), g.Sets, g.Audits
 	r.Methods, r.Notes = nil, slices.Clone(r.Notes)
 	return &r
+}
+
+// tieNotes warns where more than one score in a hundred ties with another: then
+// a figure near chance says little.
+func tieNotes(method string, canaries int, units []unitRecord) []string {
+	tied, all := 0, canaries*len(units)
+	for _, u := range units {
+		tied += u.Tied
+	}
+	if tied*100 <= all {
+		return nil
+	}
+	return []string{fmt.Sprintf("Of %d scores of %s canaries, %d equal that of another canary in the same audit. Such ties hide leakage: losses may have been rounded, or canaries may be the same.", all, method, tied)}
 }
 
 // method sums up the audits of one method.

@@ -87,21 +87,41 @@ func (g Game) WritePlan(ctx context.Context) (*Plan, error) {
 		Data: g.Header.Data, Model: g.Header.Model, Recipe: g.Header.Recipe, Notes: g.Header.Notes,
 		Files: map[string]string{},
 	}
+	if err := p.writeAll(ctx, &g); err != nil {
+		p.removeAll(g.Dir)
+		return nil, err
+	}
+	return p, nil
+}
+
+// writeAll writes the files of the plan, and notes each in Files.
+func (p *Plan) writeAll(ctx context.Context, g *Game) error {
 	st := &store{dir: g.Dir, files: g.files}
 	for set := range g.Sets {
-		if err := p.writeSet(ctx, &g, st, set); err != nil {
-			return nil, err
+		if err := p.writeSet(ctx, g, st, set); err != nil {
+			return err
 		}
 	}
 	if err := p.write(st, membersName, p.members()); err != nil {
-		return nil, err
+		return err
 	}
 	p.ID = p.id()
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return p, g.files.WriteBytes(filepath.Join(g.Dir, planName), 0o644, append(text, '\n'))
+	return g.files.WriteBytes(filepath.Join(g.Dir, planName), 0o644, append(text, '\n'))
+}
+
+// removeAll removes what there is of a plan that could not be finished. What
+// else is in the folders stays, and so do they then.
+func (p *Plan) removeAll(dir string) {
+	for name := range p.Files {
+		os.Remove(filepath.Join(dir, filepath.FromSlash(name)))
+	}
+	for _, folder := range []string{"canaries", "train", ""} {
+		os.Remove(filepath.Join(dir, folder)) // fails where it is not empty
+	}
 }
 
 // noTrainer stands where a plan has none.
@@ -133,9 +153,6 @@ func (p *Plan) writeSet(ctx context.Context, g *Game, st *store, set int) error 
 	}
 	for aud := range p.Audits {
 		in := coins(p.Seed, set, aud, c.Len())
-		if !slices.Contains(in, true) || !slices.Contains(in, false) {
-			return fmt.Errorf("set %d, audit %d: all %d coins fell on the same side: use more canaries or another seed", set, aud, c.Len())
-		}
 		if err := p.write(st, fmt.Sprintf("train/set%d-audit%d.csv", set, aud), changes(c, in)); err != nil {
 			return err
 		}
@@ -249,22 +266,26 @@ func ScorePlan(dir, losses string) (*audit.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	var units []unitRecord
+	var scores []audit.Scores
+	for set := range p.Sets {
+		for aud := range p.Audits {
+			at := place{p.Method, set, aud}
+			u, s, err := judge(at, results[[2]int{set, aud}], coins(p.Seed, set, aud, p.NumCanaries))
+			if err != nil {
+				return nil, fmt.Errorf("%s: audit %v: %w", losses, at, err)
+			}
+			units, scores = append(units, u), append(scores, s)
+		}
+	}
+	// All losses are good: only now are earlier scores replaced.
 	if err := atomicfile.MkdirAll(filepath.Join(dir, "scores"), 0o755); err != nil {
 		return nil, err
 	}
 	st := &store{dir: dir}
-	var units []unitRecord
-	for set := range p.Sets {
-		for aud := range p.Audits {
-			at := place{p.Method, set, aud}
-			u, scores, err := judge(at, results[[2]int{set, aud}], coins(p.Seed, set, aud, p.NumCanaries))
-			if err != nil {
-				return nil, fmt.Errorf("%s: audit %v: %w", losses, at, err)
-			}
-			if u, err = st.finished(at, u, scores); err != nil {
-				return nil, err
-			}
-			units = append(units, u)
+	for i, u := range units {
+		if units[i], err = st.finished(u.place, u, scores[i]); err != nil {
+			return nil, err
 		}
 	}
 	m, err := method(p.Method, units)
@@ -272,7 +293,8 @@ func ScorePlan(dir, losses string) (*audit.Report, error) {
 		return nil, err
 	}
 	return &audit.Report{
-		Schema: audit.Schema, Kind: "onerun", Seed: p.Seed, Data: p.Data, Model: p.Model, Recipe: p.Recipe, Notes: p.Notes,
+		Schema: audit.Schema, Kind: "onerun", Seed: p.Seed, Data: p.Data, Model: p.Model, Recipe: p.Recipe,
+		Notes:    append(slices.Clone(p.Notes), tieNotes(p.Method, p.NumCanaries, units)...),
 		Examples: p.Examples, Canaries: p.NumCanaries, Sets: p.Sets, Audits: p.Audits,
 		Methods: []audit.Method{m},
 		Timing:  map[string]float64{"total": time.Since(start).Seconds()},

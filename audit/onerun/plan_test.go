@@ -3,12 +3,16 @@ package onerun
 import (
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/aviary-audit/aviary/audit"
@@ -270,13 +274,95 @@ func TestWritePlanRefuses(t *testing.T) {
 	g.Selectors, g.NumCanaries, g.Seed = g.Selectors[:1], 2, oneSided()
 	_, err = g.WritePlan(context.Background())
 	wantError(t, err, "same side")
+}
 
-	full := t.TempDir()
-	g, _ = toyGame(full)
-	g.Selectors, g.files = g.Selectors[:1], atomicfile.FullAfter(1000)
-	_, err = g.WritePlan(context.Background())
-	wantError(t, err, "canaries/random-set0.npz", "no space")
-	if _, err := ReadPlan(full); err == nil {
-		t.Error("half a plan can be read")
+// smallDisk has room for so many bytes in all files together.
+func smallDisk(room int) atomicfile.Options {
+	return atomicfile.Options{Wrap: func(w io.Writer) io.Writer { return diskWriter{w, &room} }}
+}
+
+type diskWriter struct {
+	w    io.Writer
+	room *int
+}
+
+func (d diskWriter) Write(p []byte) (int, error) {
+	n := min(*d.room, len(p))
+	*d.room -= n
+	if n, err := d.w.Write(p[:n]); n < len(p) {
+		return n, errors.Join(err, syscall.ENOSPC)
+	}
+	return n, nil
+}
+
+// TestPlanOnFullDisk: wherever the space ends, nothing of the plan is left, and
+// what else was there stays.
+func TestPlanOnFullDisk(t *testing.T) {
+	_, p := toyPlan(t, 11)
+	for _, room := range []int{0, 1000, 3000, 6000, 7000} {
+		for _, before := range []string{"", "notes.txt"} {
+			dir := filepath.Join(t.TempDir(), "plan")
+			if before != "" {
+				if err := os.Mkdir(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(dir, before), nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			g, _ := toyGame(dir)
+			g.Selectors, g.files = []audit.Selector{Mislabeled()}, smallDisk(room)
+			_, err := g.WritePlan(context.Background())
+			wantError(t, err, dir, "no space")
+			entries, err := os.ReadDir(dir)
+			if before == "" && !errors.Is(err, fs.ErrNotExist) || before != "" && (len(entries) != 1 || err != nil) {
+				t.Errorf("room for %d bytes: %v %v is left", room, entries, err)
+			}
+			g.files = atomicfile.Options{} // space again
+			if again, err := g.WritePlan(context.Background()); err != nil || again.ID != p.ID {
+				t.Errorf("room for %d bytes: %v after the retry", room, err)
+			}
+		}
+	}
+}
+
+// TestScoreKeepsEarlierResults: losses that cannot be used leave the scores of
+// others as they were, and make no folder.
+func TestScoreKeepsEarlierResults(t *testing.T) {
+	dir, p := toyPlan(t, 11)
+	losses := func(last string) string {
+		text := "set,audit,canary,loss\n"
+		for set := range p.Sets {
+			for aud := range p.Audits {
+				for i := range p.NumCanaries {
+					loss := fmt.Sprint(float64(i) / 7)
+					if set == p.Sets-1 && aud == p.Audits-1 && i == 0 {
+						loss = last
+					}
+					text += fmt.Sprintf("%d,%d,%d,%s\n", set, aud, i, loss)
+				}
+			}
+		}
+		path := filepath.Join(t.TempDir(), "losses.csv")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	before := snapshot(t, dir)
+	for _, good := range []bool{false, true} {
+		for _, bad := range []string{"1e101", "-1e308"} { // whose squares, or sum, are not finite
+			_, err := ScorePlan(dir, losses(bad))
+			wantError(t, err, "losses.csv", "mislabeled-set1-audit1", "canary 0", "below 1e+100")
+			if !reflect.DeepEqual(before, snapshot(t, dir)) {
+				t.Errorf("%s: the directory was touched", bad)
+			}
+		}
+		if !good {
+			if _, err := ScorePlan(dir, losses("0.5")); err != nil {
+				t.Fatal(err)
+			}
+			before = snapshot(t, dir)
+		}
 	}
 }

@@ -49,6 +49,7 @@ type unitRecord struct {
 	TPR          float64       `json:"tpr_at_fpr_0.05"`
 	LossIn       float64       `json:"loss_in"`
 	LossOut      float64       `json:"loss_out"`
+	Tied         int           `json:"tied,omitempty"` // scores that another canary of the audit has too
 	TestAccuracy *float64      `json:"test_accuracy,omitempty"`
 	Curve        []audit.Point `json:"curve,omitempty"`
 	File         string        `json:"file"` // score file, relative to the run directory

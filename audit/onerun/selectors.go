@@ -88,6 +88,23 @@ type fromFile struct {
 
 func (f *fromFile) Name() string { return f.name }
 
+// check reports whether the file has what a game of this many sets needs: m
+// canaries in each, or with m 0 equally many, whose number it returns.
+func (f *fromFile) check(m, sets int) (int, error) {
+	if len(f.sets) < sets {
+		return 0, fmt.Errorf("%s: holds %d canary sets, expected at least %d, as many as the audit has", f.path, len(f.sets), sets)
+	}
+	for _, c := range f.sets[:sets] {
+		if m == 0 {
+			m = c.Len()
+		}
+		if c.Len() != m {
+			return 0, fmt.Errorf("%s: set %d holds %d canaries, expected %d like every set of the audit", f.path, c.Set, c.Len(), m)
+		}
+	}
+	return m, nil
+}
+
 func (f *fromFile) Select(_ context.Context, _ audit.Dataset, m, set int, _ uint64) (*audit.CanarySet, error) {
 	if set >= len(f.sets) {
 		return nil, fmt.Errorf("%s: holds %d canary sets, expected at least %d", f.path, len(f.sets), set+1)

@@ -111,3 +111,20 @@ func ROC(s audit.Scores) ([]Point, error) {
 	}
 	return points, nil
 }
+
+// Tied counts the candidates that share their score with another one. Ties
+// between members and others hide what the scores might have told; losses of
+// distinct examples tie only where digits were lost.
+func Tied(s audit.Scores) (int, error) {
+	bs, _, _, err := blocks(s)
+	if err != nil {
+		return 0, err
+	}
+	tied := 0
+	for _, b := range bs {
+		if n := b.members + b.others; n > 1 {
+			tied += n
+		}
+	}
+	return tied, nil
+}

@@ -393,3 +393,17 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestTied(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   int
+	}{{[]float64{1, 2, 3, 4}, 0}, {[]float64{0, 0, 0, 0}, 4}, {[]float64{1, 2, 1, 3}, 2}, {[]float64{math.Copysign(0, -1), 5, 0, 5}, 4}} {
+		if got, err := Tied(audit.Scores{Value: c.values, Member: []bool{true, true, false, false}}); err != nil || got != c.want {
+			t.Errorf("%v: %d, %v, expected %d", c.values, got, err, c.want)
+		}
+	}
+	if _, err := Tied(audit.Scores{Value: []float64{1}, Member: []bool{true}}); err == nil {
+		t.Error("took scores of members only")
+	}
+}
