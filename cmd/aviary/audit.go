@@ -157,6 +157,9 @@ func runError(err error, s *settings, ui *talk, demo string) error {
 		if demo != "" {
 			verb = "starts again"
 		}
+		if ui.total == 0 {
+			return &failure{exitRun, errors.New("interrupted before the first audit"), again + " " + verb}
+		}
 		return &failure{exitRun, fmt.Errorf("interrupted after %d of %d audits", ui.finished, ui.total), again + " " + verb}
 	case ui.training:
 		return &failure{exitRun, err, again + " goes on once that is mended"}

@@ -318,7 +318,7 @@ func TestDemo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	code, _, stderr = callContext(ctx, dir, slices.Clone(small)...)
-	if want := "hint: aviary demo starts again\n"; code != exitRun || !strings.HasSuffix(stderr, want) {
+	if want := "aviary: interrupted before the first audit\nhint: aviary demo starts again\n"; code != exitRun || stderr != want {
 		t.Errorf("interrupted: exit %d, %q", code, stderr)
 	}
 	if again := mustCall(t, dir, slices.Clone(small)...); again != first {
