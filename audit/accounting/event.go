@@ -117,7 +117,7 @@ type flat struct {
 const maxCount = 100_000_000
 
 // flatten checks e and takes it apart. Events that cost nothing (never sampled,
-// infinite noise, no times) are dropped.
+// infinite noise, no times) or next to nothing are dropped.
 func flatten(e Event) (flat, error) {
 	var f flat
 	var first Event
@@ -144,7 +144,7 @@ func flatten(e Event) (flat, error) {
 				return err
 			}
 			f.noiseless = f.noiseless || e.NoiseMultiplier == 0 && count > 0
-			return add(e, e.Relation, costs(count, !math.IsInf(e.NoiseMultiplier, 1)))
+			return add(e, e.Relation, costs(count, 0.4/e.NoiseMultiplier))
 		case PoissonSampledGaussian:
 			if !(e.SampleRate >= 0 && e.SampleRate <= 1) {
 				return fmt.Errorf("sample rate: %g is not a probability, from 0 to 1", e.SampleRate)
@@ -153,13 +153,13 @@ func flatten(e Event) (flat, error) {
 				return err
 			}
 			f.noiseless = f.noiseless || e.NoiseMultiplier == 0 && e.SampleRate > 0 && count > 0
-			return add(e, e.Relation, costs(count, e.SampleRate > 0 && !math.IsInf(e.NoiseMultiplier, 1)))
+			return add(e, e.Relation, costs(count, e.SampleRate*math.Min(1, 0.4/math.Abs(e.NoiseMultiplier))))
 		case Laplace:
 			if err := checkNoise("Laplace scale", e.Scale); err != nil {
 				return err
 			}
 			f.noiseless = f.noiseless || e.Scale == 0 && count > 0
-			return add(e, e.Relation, costs(count, !math.IsInf(e.Scale, 1)))
+			return add(e, e.Relation, costs(count, 0.5/e.Scale))
 		case SelfComposed:
 			if e.Count < 0 || e.Count > maxCount || (count > 0 && e.Count > maxCount/count) {
 				return fmt.Errorf("steps: %d is not a number of steps, from 0 to %d", e.Count, maxCount)
@@ -181,11 +181,14 @@ func flatten(e Event) (flat, error) {
 	return f, nil
 }
 
-func costs(count int, yes bool) int {
-	if yes {
-		return count
+// costs is count, or 0 if that many releases are together within 1e-18 of no
+// release at all, in total variation; distance bounds one. No δ that is accepted
+// can tell. (A Gaussian of noise s is within 1/(s√2π), Laplace within 1/2s.)
+func costs(count int, distance float64) int {
+	if float64(count)*math.Abs(distance) < 1e-18 {
+		return 0
 	}
-	return 0
+	return count
 }
 
 func checkNoise(name string, v float64) error {

@@ -37,5 +37,5 @@ func ExampleNoise_Calibrate() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%.4f, Opacus %v\n", tight, opacus)
-	// Output: 1.7160, Opacus 1.71875
+	// Output: 1.7155, Opacus 1.71875
 }

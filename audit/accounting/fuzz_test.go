@@ -81,7 +81,7 @@ func TestOddNumbers(t *testing.T) {
 			if !strings.Contains(err.Error(), "scale") {
 				t.Errorf("Laplace of scale %g: %v", v, err)
 			}
-		} else if !(got.Lower <= got.Upper && got.Upper <= 2/v*(1+1e-9)) {
+		} else if !(got.Lower <= got.Upper && got.Upper <= 2/math.Abs(v)+MaxWidth) {
 			t.Errorf("Laplace of scale %g costs %+v", v, got)
 		}
 		c := &Curve{mu: 1}

@@ -93,7 +93,7 @@ func bestLambda(sum []counted, dt, sign, logTail float64) float64 {
 		lambda := math.Exp(logLambda)
 		return (logMoment(sum, dt, sign*lambda) - logTail) / lambda
 	}
-	low, high := math.Log(1e-3), math.Log(1e6)
+	low, high := math.Log(1e-3), math.Log(1e15)
 	for range 25 {
 		left, right := low+(high-low)/3, high-(high-low)/3
 		if bound(left) <= bound(right) {
