@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aviary-audit/aviary/audit"
@@ -109,73 +108,6 @@ func (g Game) Run(ctx context.Context) (*audit.Report, error) {
 	watch["total"] = time.Since(start).Seconds() + st.reusedSeconds
 	rep.Timing = watch
 	return rep, nil
-}
-
-// check refuses what can be refused before anything is touched.
-func (g *Game) check() error {
-	switch {
-	case g.Data == nil || g.Data.Len() == 0:
-		return fmt.Errorf("audit: no training data")
-	case g.Trainer == nil:
-		return fmt.Errorf("audit: no trainer")
-	case g.Sets < 1:
-		return fmt.Errorf("audit: %d canary sets, expected 1 or more", g.Sets)
-	case g.Audits < 1:
-		return fmt.Errorf("audit: %d audits per set, expected 1 or more", g.Audits)
-	}
-	// A trainer that can tell at once whether it takes the data is asked.
-	if c, ok := g.Trainer.(interface{ Check(audit.Dataset) error }); ok {
-		if err := c.Check(g.Data); err != nil {
-			return err
-		}
-	}
-	return g.checkSelectors()
-}
-
-func (g *Game) checkSelectors() error {
-	if len(g.Selectors) == 0 {
-		return fmt.Errorf("audit: no canaries asked for")
-	}
-	seen := map[string]bool{}
-	m, fromFiles := g.NumCanaries, true
-	for _, s := range g.Selectors {
-		name := s.Name()
-		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !nameRune(r) }) {
-			return fmt.Errorf("audit: method %q: expected a name of letters, digits, dots, dashes and underscores", name)
-		}
-		if seen[name] {
-			return fmt.Errorf("audit: method %q is there twice", name)
-		}
-		seen[name] = true
-		file, isFile := s.(*fromFile)
-		fromFiles = fromFiles && isFile
-		if isFile {
-			var err error
-			if m, err = file.check(m, g.Sets); err != nil {
-				return err
-			}
-		}
-	}
-	if g.NumCanaries == 0 && !fromFiles {
-		m = 0
-	}
-	if err := checkCount(m, g.Data.Len()); err != nil {
-		return fmt.Errorf("audit: %w", err)
-	}
-	return g.checkCoins(m)
-}
-
-// checkCoins looks at the coins of all audits before the first is played: one
-// without members, or without others, says nothing.
-func (g *Game) checkCoins(m int) error {
-	for set := range g.Sets {
-		for aud := range g.Audits {
-			if in := coins(g.Seed, set, aud, m); !slices.Contains(in, true) || !slices.Contains(in, false) {
-				return fmt.Errorf("audit: set %d, audit %d: all %d coins fell on the same side: use more canaries or another seed", set, aud, m)
-			}
-		}
-	}
-	return nil
 }
 
 // selectAll makes all canary sets, [method][set], before any model is trained:

@@ -194,8 +194,10 @@ func TestModelTrainerRefuses(t *testing.T) {
 	}{
 		"inputs":  {"mlp:3-8-3", func(*train.Config) {}, []string{"3 inputs", "[2]"}},
 		"classes": {"mlp:2-8-4", func(*train.Config) {}, []string{"4 outputs", "3 classes"}},
-		"batch":   {"mlp:2-8-3", func(c *train.Config) { c.Batch = 301 }, []string{"batch", "301", "300"}},
-		"lr":      {"mlp:2-8-3", func(c *train.Config) { c.LR = -1 }, []string{"lr", "-1"}},
+		"batch":   {"mlp:2-8-3", func(c *train.Config) { c.Batch = 301 }, []string{"batch is 301, expected 1 to 2"}},
+		// All examples are a batch, but none of the training sets has all.
+		"all": {"mlp:2-8-3", func(c *train.Config) { c.Batch = 300 }, []string{"batch is 300, expected 1 to 2"}},
+		"lr":  {"mlp:2-8-3", func(c *train.Config) { c.LR = -1 }, []string{"lr", "-1"}},
 	} {
 		arch, err := models.ParseArch(c.arch)
 		if err != nil {

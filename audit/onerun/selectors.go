@@ -28,10 +28,7 @@ func (random) Select(_ context.Context, d audit.Dataset, m, set int, seed uint64
 	if err := checkCount(m, d.Len()); err != nil {
 		return nil, err
 	}
-	size := 1
-	for _, n := range d.Shape() {
-		size *= n
-	}
+	size := exampleLen(d)
 	c := &audit.CanarySet{
 		Method: "random", Set: set, Size: d.Shape(), K: d.Classes(),
 		X: make([]float32, m*size), Y: make([]int32, m),
@@ -103,6 +100,17 @@ func (f *fromFile) check(m, sets int) (int, error) {
 		}
 	}
 	return m, nil
+}
+
+// displaced is how many examples a set takes out of the training data.
+func (f *fromFile) displaced(set int) int {
+	n := 0
+	for _, e := range f.sets[set].Removed {
+		if e >= 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func (f *fromFile) Select(_ context.Context, _ audit.Dataset, m, set int, _ uint64) (*audit.CanarySet, error) {
