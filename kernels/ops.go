@@ -55,7 +55,7 @@ type Ops interface {
 	SubOneHot(dst, p, labels Mem, rows, cols int)
 	// Loss64 is the cross-entropy without ties, computed in float64 into a
 	// Float64 buffer: u = log Σ_{c≠y} exp(z[r,c] - z[r,y]), loss[r] =
-	// log(1 + exp(u)), which is exp(u) where u < -30 (spec/ibis.md §1). Float32
+	// log(1 + exp(u)), which is exp(u) where u < -30. Float32
 	// cross-entropy is exactly 0 for many examples, and a tie at the top of the
 	// ROC makes TPR at low FPR meaningless.
 	Loss64(loss, z, labels Mem, rows, cols int)

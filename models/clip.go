@@ -62,7 +62,7 @@ func (p *Pass) SqNorms() (*Tensor, error) {
 // and v. The part for the parameters goes to HVP, the part for x is the
 // derivative of the result. Each example moves in its own direction, a v - b g
 // with its clip factor a and b = a ⟨g,v⟩/|g|² (0 if it is not clipped), which
-// makes this one ordinary pass (spec/values.md §1).
+// makes this one ordinary pass (docs/designs/001-layers.md).
 //
 // p has just run Clipped on the same model and data, which returned k. v must
 // not live in p's arena of derivatives, which is reset.

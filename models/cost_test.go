@@ -51,7 +51,7 @@ func (r costRig) loss(p *models.Pass, needX bool) (dx models.Value, cost int64) 
 	return dx, p.Flops() - before
 }
 
-// TestCosts: every pass costs what the table of spec/values.md §2 says, to the
+// TestCosts: every pass costs what counting its products gives, to the
 // flop. F are the contractions of a forward pass, F0 those of the first layer,
 // whose input does not move and needs no gradient.
 func TestCosts(t *testing.T) {

@@ -182,7 +182,7 @@ func (m *measurer) contestant(ctx context.Context, name string) (take func() (fi
 	return nil, nil, fmt.Errorf("no peer has %s: make peers says what is missing", name)
 }
 
-// auditCommand is one audit of the recipe of spec/ibis.md §0, from the
+// auditCommand is one audit of the default recipe, from the
 // digits' file to the report.
 func (m *measurer) auditCommand(out string) []string {
 	return []string{m.opts.aviary, "audit", "--data", m.opts.data, "--arch", "mlp:784-256-10", "--epochs", "7",

@@ -4,7 +4,7 @@
 // The checks run in float64 on the reference device, against central
 // differences, against batches of one, and against each other. Symmetry of the
 // Hessian alone proves little: a backward pass that takes an activation for a
-// constant leaves a wrong Hessian that is symmetric (spec/values.md §1).
+// constant leaves a wrong Hessian that is symmetric (docs/designs/001-layers.md).
 package layertest
 
 import (

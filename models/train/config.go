@@ -43,7 +43,8 @@ type Config struct {
 	Seed uint64 `json:"seed"` // of all the run's randomness
 }
 
-// Default is the recipe that audits on MNIST use (spec/ibis.md §0).
+// Default is the recipe that audits on MNIST use: plain SGD, constant rate, and
+// an average of the weights.
 func Default() Config {
 	return Config{
 		Epochs: 7, Batch: 256, LR: 0.1, Momentum: 0.9, WeightDecay: 1e-5, EMA: 0.9,

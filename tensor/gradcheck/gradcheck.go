@@ -2,7 +2,7 @@
 //
 // A difference across a kink, such as a ReLU whose input changes sign, says
 // nothing about either side: a check during which one flipped is an error of
-// its own, neither passed nor failed (spec/values.md §3).
+// its own, neither passed nor failed.
 package gradcheck
 
 import (
