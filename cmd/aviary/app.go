@@ -50,6 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	addCompletion(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitDone
@@ -92,7 +93,40 @@ you set was crossed or verify found a difference, 2 usage or input error,
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault)
 	root.AddCommand(demoCommand(), auditCommand(), reportCommand(), verifyCommand(),
 		selftestCommand(), devicesCommand(), versionCommand())
+	root.Version = programVersion()
+	root.SetVersionTemplate(versionText())
+	root.SetHelpCommand(helpCommand())
 	return root
+}
+
+// addCompletion adds cobra's command, which takes an unknown shell for none. It
+// keeps the output that root has now.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = noSuchCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
+}
+
+// helpCommand is cobra's, but for unknown commands, which are errors.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			if err := noSuchCommand(of, rest); err != nil {
+				return err
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+	}
 }
 
 // noSuchCommand is the argument check of commands that only have sub-commands.
@@ -124,6 +158,10 @@ func arguments(names ...string) cobra.PositionalArgs {
 // flagError names a flag that was probably meant.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := cmd.CommandPath() + " --help lists the flags"
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return usageError(hint, "--%s is %q, expected %s", invalid.GetFlag().Name, invalid.GetValue(), expected(invalid.GetFlag(), err))
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
 		var names []string

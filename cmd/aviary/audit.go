@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -15,6 +17,7 @@ import (
 
 	"github.com/aviary-audit/aviary/audit"
 	"github.com/aviary-audit/aviary/internal/atomicfile"
+	"github.com/aviary-audit/aviary/models/train"
 	"github.com/aviary-audit/aviary/report"
 )
 
@@ -103,7 +106,7 @@ func play(cmd *cobra.Command, s *settings, flags *pflag.FlagSet, demo string) er
 }
 
 // openRun makes the run directory of a new run, which must be empty but for
-// what a run that never began may have left.
+// what the same run may have left if it was killed before it began.
 func openRun(s *settings, config []byte) error {
 	if s.resume {
 		return nil
@@ -116,7 +119,14 @@ func openRun(s *settings, config []byte) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return inputError(err)
 	}
-	if len(entries) > 1 || len(entries) == 1 && entries[0].Name() != configName {
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		if e.Name() == configName {
+			before, err := os.ReadFile(path)
+			return err == nil && bytes.Equal(before, config)
+		}
+		return strings.HasPrefix(e.Name(), "."+configName+".tmp-")
+	})
+	if len(entries) > 0 {
 		hint := "choose another --out"
 		if _, err := os.Stat(filepath.Join(s.out, journalName)); err == nil {
 			hint = "finish it with --resume, or " + hint
@@ -125,6 +135,9 @@ func openRun(s *settings, config []byte) error {
 	}
 	if err := atomicfile.MkdirAll(s.out, 0o755); err != nil {
 		return inputError(err)
+	}
+	if err := atomicfile.RemoveTemp(s.out); err != nil {
+		return err
 	}
 	return atomicfile.WriteBytes(path, 0o644, config)
 }
@@ -161,6 +174,8 @@ func runError(err error, s *settings, ui *talk, demo string) error {
 			return &failure{exitRun, errors.New("interrupted before the first audit"), again + " " + verb}
 		}
 		return &failure{exitRun, fmt.Errorf("interrupted after %d of %d audits", ui.finished, ui.total), again + " " + verb}
+	case errors.Is(err, train.ErrDiverged):
+		return &failure{exitRun, err, "it would again: choose other settings, and another --out"}
 	case ui.training:
 		return &failure{exitRun, err, again + " goes on once that is mended"}
 	case errors.Is(err, syscall.ENOSPC):

@@ -25,13 +25,17 @@ func programVersion() string {
 
 func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
+func versionText() string {
+	return fmt.Sprintf("aviary %s (%s, %s)\n", programVersion(), runtime.Version(), platform())
+}
+
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "aviary %s (%s, %s)\n", programVersion(), runtime.Version(), platform())
+			_, err := fmt.Fprint(cmd.OutOrStdout(), versionText())
 			return err
 		},
 	}

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -26,8 +29,15 @@ func loadConfig(path string, flags *pflag.FlagSet) error {
 }
 
 func parseConfig(path string, text []byte, flags *pflag.FlagSet) error {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
+	var doc, more yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	err := dec.Decode(&doc)
+	if err == nil {
+		if err = dec.Decode(&more); err == nil {
+			return usageError("", "%s:%d: a second YAML document, expected one", path, more.Line)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
 		return usageError("", "%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if len(doc.Content) == 0 {
@@ -80,7 +90,7 @@ func setFlag(flags *pflag.FlagSet, flag *pflag.Flag, node *yaml.Node) error {
 	switch {
 	case node.Kind == yaml.ScalarNode && node.Tag != "!!null":
 		if err := flags.Set(flag.Name, node.Value); err != nil {
-			return fmt.Errorf("%q, expected %s", node.Value, kindOf(flag))
+			return fmt.Errorf("%q, expected %s", node.Value, expected(flag, err))
 		}
 		return nil
 	case node.Kind == yaml.SequenceNode && isList:
@@ -97,6 +107,14 @@ func setFlag(flags *pflag.FlagSet, flag *pflag.Flag, node *yaml.Node) error {
 		return list.Replace(items) // items may hold commas
 	}
 	return fmt.Errorf("expected %s", kindOf(flag))
+}
+
+// expected is what a flag should have been, given the error of setting it.
+func expected(flag *pflag.Flag, err error) string {
+	if errors.Is(err, strconv.ErrRange) {
+		return kindOf(flag) + " of at most 64 bits"
+	}
+	return kindOf(flag)
 }
 
 func kindOf(flag *pflag.Flag) string {

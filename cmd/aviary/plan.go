@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -49,8 +50,8 @@ func runPlan(cmd *cobra.Command, s *settings, model, recipe string) error {
 	if s.out == "" {
 		return usageError("aviary audit plan --out DIR", "--out is missing, the directory of the plan")
 	}
-	if s.sets < 1 || s.audits < 1 || s.limit < 0 {
-		return usageError("", "--sets is %d, --audits is %d, --limit is %d, expected at least 1, 1 and 0", s.sets, s.audits, s.limit)
+	if err := checkInts([]intSetting{{"limit", s.limit, 0, math.MaxInt}, {"sets", s.sets, 1, most}, {"audits", s.audits, 1, most}}); err != nil {
+		return err
 	}
 	if err := s.settleCount(cmd.Flags()); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -145,7 +146,11 @@ func TestKillAndResume(t *testing.T) {
 
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
-	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it, and children inherit
+		signals = append(signals, syscall.SIGHUP)
+	}
+	for _, signal := range signals {
 		out := filepath.Join(dir, fmt.Sprint("run ", signal))
 		code, stderr := stopped(t, out, "scores/random-set0-audit0.csv", signal)
 		want := regexp.MustCompile(`^aviary: interrupted after \d+ of 16 audits\nhint: aviary audit --resume --out '` + regexp.QuoteMeta(out) + "' finishes it\n$")
@@ -153,6 +158,16 @@ func TestInterrupt(t *testing.T) {
 			t.Errorf("%v: exit %d, stderr %q", signal, code, stderr)
 		}
 		mustCall(t, dir, "audit", "--resume", "--out", out, "--quiet")
+	}
+}
+
+// A training that diverges does so again: nobody is sent to --resume.
+func TestDivergence(t *testing.T) {
+	dir := t.TempDir()
+	code, stdout, stderr := call(t, dir, with(tiny, "--out", "$DIR/run", "--lr", "1e300")...)
+	want := regexp.MustCompile(`^aviary: audit mislabeled-set0-audit0: train: the loss is \S+ after step \d+: training diverged \(lr is 1e\+300\)\nhint: it would again: choose other settings, and another --out\n$`)
+	if code != exitRun || stdout != "" || !want.MatchString(stderr) {
+		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
 

@@ -96,13 +96,18 @@ func (s *settings) modelFlags(f *pflag.FlagSet) {
 // runFlags say where and on what an audit runs.
 func (s *settings) runFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.trainer, "trainer", "", "`CMD` that trains instead of Aviary: it is run once per audit, finds train.npz, canaries.npz and job.json in its folder, and writes losses.csv")
-	f.StringVar(&s.device, "device", "auto", "`DEVICE` to train on: auto, cpu, or ref (float64, slow)")
-	f.IntVar(&s.threads, "threads", 0, "threads of the device (`N`) (0: one per core); changes no result")
+	s.deviceFlags(f)
 	f.StringVar(&s.out, "out", "", "run directory (`DIR`) (default runs/NAME, from the settings)")
 	f.BoolVar(&s.resume, "resume", false, "finish the run in --out, with its own settings")
 	f.BoolVar(&s.saveModels, "save-models", false, "keep every trained model in the run directory")
 	s.gateFlags(f)
 	f.BoolVar(&s.dryRun, "dry-run", false, "print what would be done and what it costs, and stop")
+}
+
+// deviceFlags say on what the built-in trainer trains.
+func (s *settings) deviceFlags(f *pflag.FlagSet) {
+	f.StringVar(&s.device, "device", "auto", "`DEVICE` to train on: auto, cpu, or ref (float64, slow)")
+	f.IntVar(&s.threads, "threads", 0, "threads of the device (`N`) (0: one per core); changes no result")
 }
 
 // gateFlags turn figures into exit codes.
@@ -127,17 +132,11 @@ func (s *settings) check(flags *pflag.FlagSet) error {
 	if len(s.targetEpsilon) > 0 {
 		return usageError("use --noise-multiplier S with --clip C", "--target-epsilon needs an accountant, which this version does not have")
 	}
-	for _, n := range []struct {
-		name string
-		v    int
-		min  int
-	}{
-		{"limit", s.limit, 0}, {"sets", s.sets, 1}, {"audits", s.audits, 1}, {"epochs", s.epochs, 1}, {"batch", s.batch, 1},
-		{"microbatch", s.microbatch, 0}, {"threads", s.threads, 0},
-	} {
-		if n.v < n.min {
-			return usageError("", "--%s is %d, expected %d or more", n.name, n.v, n.min)
-		}
+	if err := checkInts([]intSetting{
+		{"limit", s.limit, 0, math.MaxInt}, {"sets", s.sets, 1, most}, {"audits", s.audits, 1, most}, {"epochs", s.epochs, 1, most},
+		{"batch", s.batch, 1, math.MaxInt}, {"microbatch", s.microbatch, 0, math.MaxInt}, {"threads", s.threads, 0, math.MaxInt},
+	}); err != nil {
+		return err
 	}
 	for _, n := range []struct {
 		name     string
@@ -167,6 +166,28 @@ func (s *settings) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
+// most is as many sets, audits and epochs as anybody will wait for: more is a
+// slip, and their products overflow.
+const most = 1_000_000
+
+type intSetting struct {
+	name     string
+	v        int
+	min, max int
+}
+
+func checkInts(settings []intSetting) error {
+	for _, n := range settings {
+		if n.v < n.min {
+			return usageError("", "--%s is %d, expected %d or more", n.name, n.v, n.min)
+		}
+		if n.v > n.max {
+			return usageError("", "--%s is %d, expected %d or less", n.name, n.v, n.max)
+		}
+	}
+	return nil
+}
+
 // checkTrainer refuses settings that somebody else's trainer would not get.
 func (s *settings) checkTrainer(flags *pflag.FlagSet) (err error) {
 	if strings.TrimSpace(s.trainer) == "" {
@@ -174,6 +195,7 @@ func (s *settings) checkTrainer(flags *pflag.FlagSet) (err error) {
 	}
 	mine := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(settings).modelFlags(mine)
+	new(settings).deviceFlags(mine)
 	mine.VisitAll(func(f *pflag.Flag) {
 		if err == nil && flags.Lookup(f.Name).Value.String() != f.DefValue {
 			err = usageError("give it to the command yourself", "--%s does not reach --trainer", f.Name)

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -11,6 +12,10 @@ import (
 	"github.com/aviary-audit/aviary/models"
 	"github.com/aviary-audit/aviary/tensor"
 )
+
+// ErrDiverged is in the chain of the error of a run whose loss is no finite
+// number any more. The same run would come to the same end.
+var ErrDiverged = errors.New("training diverged")
 
 // Options are what a run does besides training. None of them changes a bit of
 // the trained model.
@@ -243,7 +248,7 @@ func (r *run) endEpoch(ctx context.Context) error {
 // converges is an error unless a loss is finite.
 func (r *run) converges(loss float64) error {
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return fmt.Errorf("train: the loss is %v after step %d: training diverged (lr is %v)", loss, r.step, r.cfg.LR)
+		return fmt.Errorf("train: the loss is %v after step %d: %w (lr is %v)", loss, r.step, ErrDiverged, r.cfg.LR)
 	}
 	return nil
 }
