@@ -90,7 +90,7 @@ func newGridCurve(f flat, delta float64) (c *Curve, err error) {
 		}
 		last = width
 		// The width falls with the square of the step.
-		dt *= math.Max(0.1, math.Min(0.7, 0.9*math.Sqrt(MaxWidth/width)))
+		dt = align(dt*math.Max(0.1, math.Min(0.7, 0.9*math.Sqrt(MaxWidth/width))), f.atom(relation))
 	}
 }
 
@@ -147,7 +147,7 @@ func firstStep(f flat, relation Relation, delta float64) float64 {
 	if relation == Replace {
 		half = 0.5
 	}
-	variance, releases, span, atom := 0.0, 0.0, 0.0, 0.0
+	variance, releases, span := 0.0, 0.0, 0.0
 	for _, p := range f.phases {
 		n := float64(p.count)
 		releases += n
@@ -160,9 +160,6 @@ func firstStep(f flat, relation Relation, delta float64) float64 {
 		case Laplace:
 			b := e.Scale * half
 			variance += n * math.Min(1, 1/b) / b
-			if atom == 0 {
-				atom = 1 / b
-			}
 		}
 		if l, err := lawOf(p.event, relation); err == nil {
 			low, high := l.span(delta * 1e-8 / n)
@@ -173,10 +170,28 @@ func firstStep(f flat, relation Relation, delta float64) float64 {
 	z := math.Max(1, upperQuantile(math.Min(delta, 0.1)))
 	dt := math.Sqrt(MaxWidth / 2 * 4 / releases / (0.5 + z/(2*sd)))
 	dt = math.Min(dt, math.Max(span, 16*sd)/minPoints)
-	if atom > 0 { // a mass point that lies on a node is kept as it is
-		dt = atom / (nearStep * math.Ceil(atom/dt/nearStep))
+	return align(dt, f.atom(relation))
+}
+
+// align makes a step a little smaller, so that a mass point at atom, if there is
+// one, lies on a node, where it is kept as it is.
+func align(dt, atom float64) float64 {
+	if atom == 0 {
+		return dt
 	}
-	return dt
+	return atom / (nearStep * math.Ceil(atom/dt/nearStep))
+}
+
+// atom is the loss at which some phase has a mass point, or 0.
+func (f flat) atom(relation Relation) float64 {
+	for _, p := range f.phases {
+		if l, err := lawOf(p.event, relation); err == nil {
+			if l, ok := l.(laplace); ok {
+				return 1 / l.b
+			}
+		}
+	}
+	return 0
 }
 
 // Epsilon is the smallest ε for which the mechanism is (ε, delta)-DP.
