@@ -93,7 +93,8 @@ type Ops interface {
 	// (u0,u1,u2,u3) = Philox4x32-10(counter (i/4 low, i/4 high, step low, step
 	// high), key seed), Box-Muller on (u0,u1) gives z_{4q}, z_{4q+1} (cosine,
 	// sine), on (u2,u3) z_{4q+2}, z_{4q+3}:
-	// z = sqrt(-2 ln((⌊u0/2⁸⌋+½) 2⁻²⁴)) · cos|sin(2π ⌊u1/2⁸⌋ 2⁻²⁴).
+	// z = sqrt(-2 ln((⌊u0/2⁸⌋+½) 2⁻²⁴)) · cos|sin(2π ⌊u1/2⁸⌋ 2⁻²⁴), so that
+	// |z| < 5.89: a normal is beyond that with probability 4e-9.
 	Normal(dst Mem, seed, step uint64)
 }
 
