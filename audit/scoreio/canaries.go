@@ -68,6 +68,9 @@ func ReadCanaries(path string, d audit.Dataset, method string) ([]*audit.CanaryS
 	defer c.close()
 	size := product(d.Shape())
 	c.rows = len(images) / size
+	if !c.npz.Has("removed") {
+		return nil, fmt.Errorf("%s: no array \"removed\", expected one with the index of the training example that each canary displaces, -1 for none", path)
+	}
 	labels, removed := c.integers("labels"), c.integers("removed")
 	number := make([]int, c.rows)
 	if c.npz.Has("set") {

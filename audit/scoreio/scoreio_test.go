@@ -368,7 +368,7 @@ func TestBadCanaries(t *testing.T) {
 	}{
 		{[]npz.Named{labels, removed}, []string{"images"}},
 		{[]npz.Named{images, removed}, []string{"labels"}},
-		{[]npz.Named{images, labels}, []string{"removed"}},
+		{[]npz.Named{images, labels}, []string{`no array "removed"`, "-1 for none"}},
 		{[]npz.Named{named("images", []float64{1, 2, 3, 4}, 2, 2, 1), labels, removed}, []string{"images", "float64", "float32"}},
 		{[]npz.Named{named("images", []float32{1, 2, 3, 4}, 1, 4), labels, removed}, []string{"[1 4]", "[m 2 1]"}},
 		{[]npz.Named{named("images", []float32{}, 0, 2, 1), labels, removed}, []string{"no canaries"}},

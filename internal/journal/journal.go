@@ -128,10 +128,10 @@ func (j *Journal[T]) replay(content []byte, config string) error {
 		}
 		if err != nil {
 			if number == 1 {
-				return fmt.Errorf("line 1 is damaged (%w) or the file is no journal: delete it to begin anew", err)
+				return fmt.Errorf("line 1 is damaged (%w) or the file is no journal: restore it, or begin anew in another folder", err)
 			}
 			if len(rest) > 0 {
-				return fmt.Errorf("line %d is damaged (%w), and not the last: restore the file, or delete it to begin anew", number, err)
+				return fmt.Errorf("line %d is damaged (%w), and not the last: restore the file, or begin anew in another folder", number, err)
 			}
 			j.drop(number, err)
 			return nil

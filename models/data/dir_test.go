@@ -179,6 +179,7 @@ func TestOpenDirRefuses(t *testing.T) {
 		"other files":  {map[string][]byte{"a.png": nil, "b.png": nil}, "the folder holds a.png, b.png"},
 		"test alone":   {map[string][]byte{"test.npz": fourNpz(t, "x", "y")}, "there is test.npz, but no train.npz"},
 		"two npz":      {map[string][]byte{"a.npz": nil, "b.npz": nil}, "there are 2 .npz files"},
+		"no labels":    {map[string][]byte{"a.npz": fourNpz(t, "images")}, "a.npz: holds the arrays [images], expected x_train and y_train, or X_train and y_train, or train_images and train_labels, or images and labels, or x and y, "},
 		"no test y":    {map[string][]byte{"a.npz": fourNpz(t, "x_train", "y_train", "x_test")}, "a.npz: holds the arrays [x_train, y_train, x_test], expected x_test and y_test"},
 		"no train npz": {map[string][]byte{"a.npz": fourNpz(t, "x_test", "y_test")}, "expected x_train and y_train"},
 		"broken npz":   {map[string][]byte{"train.npz": []byte("PK")}, "train.npz: not an npz file"},

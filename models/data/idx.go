@@ -179,6 +179,8 @@ func parseIDX(r io.Reader, limit int64) (idx, error) {
 	switch _, err := io.ReadFull(r, one[:]); {
 	case err == nil:
 		return idx{}, fmt.Errorf("bytes after the data: expected %d bytes for shape %v", total, a.shape)
+	case errors.Is(err, io.ErrUnexpectedEOF): // of gzip: plain files just end
+		return idx{}, errors.New("the gzip data end early, or other bytes follow them")
 	case !errors.Is(err, io.EOF):
 		return idx{}, err
 	}

@@ -64,6 +64,8 @@ func TestBadIDX(t *testing.T) {
 		"trailing":           {"x", "y", append(slices.Clone(images4), 7), labels4, []string{"/x: bytes after the data", "[4 2 3]"}},
 		"trailing gzipped":   {"x.gz", "y", zipped(append(slices.Clone(images4), 7)), labels4, []string{"/x.gz: bytes after the data"}},
 		"trailing gzip":      {"x.gz", "y", append(zipped(images4), "junk junk!"...), labels4, []string{"/x.gz: ", "bytes after the gzip data"}},
+		"4 bytes after gzip": {"x.gz", "y", append(zipped(images4), "junk"...), labels4, []string{"/x.gz: the gzip data end early, or other bytes follow them"}},
+		"gzip without end":   {"x.gz", "y", zipped(images4)[:len(zipped(images4))-3], labels4, []string{"/x.gz: the gzip data end early, or other bytes follow them"}},
 		"damaged gzip":       {"x.gz", "y", flipped, labels4, []string{"/x.gz: damaged: the gzip checksum is wrong"}},
 		"not gzip":           {"x.gz", "y", images4, labels4, []string{"/x.gz: called .gz, but starts with 00 00, expected 1f 8b"}},
 		"empty gzip":         {"x.gz", "y", nil, labels4, []string{"/x.gz: called .gz"}},

@@ -79,11 +79,15 @@ func openNpzBoth(path string) (train, test *source, err error) {
 	defer r.Close()
 	trainPair, errTrain := findPair(r, trainNames)
 	testPair, errTest := findPair(r, testNames)
-	if errTest != nil {
-		if names, err := findPair(r, slices.Concat(trainNames, singleNames)); err == nil && !hasAny(r, testNames) {
-			train, err = readPair(path, r, names)
-			return train, nil, err
+	if errTest != nil && !hasAny(r, testNames) {
+		names, err := findPair(r, slices.Concat(trainNames, singleNames))
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
 		}
+		train, err = readPair(path, r, names)
+		return train, nil, err
+	}
+	if errTest != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, errTest)
 	}
 	if errTrain != nil {
@@ -119,7 +123,9 @@ func findPair(r *npz.Reader, names []pair) (pair, error) {
 func listPairs(names []pair) string {
 	var list []string
 	for _, p := range names {
-		list = append(list, p.images+" and "+p.labels)
+		if name := p.images + " and " + p.labels; !slices.Contains(list, name) {
+			list = append(list, name)
+		}
 	}
 	return strings.Join(list, ", or ")
 }
