@@ -123,6 +123,9 @@ func (j *job) openModel() error {
 	if err := j.train.Validate(g.Data.Len()); err != nil {
 		return inputError(err)
 	}
+	if err := j.calibrate(); err != nil {
+		return err
+	}
 	var name string
 	if j.device, name, err = openDevice(s.device, s.threads); err != nil {
 		return err
@@ -135,8 +138,11 @@ func (j *job) openModel() error {
 	g.Trainer = j.trainer
 	g.Header.Model, g.Header.Recipe, g.Header.Device = j.arch.String(), recipe(j.train), name
 	if j.train.Private() {
-		g.Header.Notes = append(g.Header.Notes,
-			"The training is DP-SGD. Nothing here says which ε it has: this version has no accountant.")
+		cost, note := j.accounted(j.train)
+		if cost != "" {
+			g.Header.Recipe += ", " + cost
+		}
+		g.Header.Notes = append(g.Header.Notes, note)
 	}
 	return nil
 }

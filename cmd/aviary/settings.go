@@ -34,6 +34,7 @@ type settings struct {
 	clip            float64
 	noiseMultiplier float64
 	targetEpsilon   []string
+	delta           float64
 	// by whom and on what
 	trainer string
 	device  string
@@ -90,7 +91,8 @@ func (s *settings) modelFlags(f *pflag.FlagSet) {
 	f.IntVar(&s.microbatch, "microbatch", 0, "at most `N` examples in memory at once with --clip (0: a whole batch); changes no result")
 	f.Float64Var(&s.clip, "clip", 0, "norm (`C`) to which each example's gradient is clipped, for DP-SGD (0: plain SGD)")
 	f.Float64Var(&s.noiseMultiplier, "noise-multiplier", 0, "standard deviation of DP-SGD's noise in units of the clip norm (`S`)")
-	f.StringSliceVar(&s.targetEpsilon, "target-epsilon", nil, "not in this version (`E,…`): use --noise-multiplier")
+	f.StringSliceVar(&s.targetEpsilon, "target-epsilon", nil, "find the noise multiplier that gives DP-SGD this ε (`E`)")
+	f.Float64Var(&s.delta, "delta", defaultDelta, "the δ (`D`) of DP-SGD's (ε, δ)")
 }
 
 // runFlags say where and on what an audit runs.
@@ -129,8 +131,8 @@ func (s *settings) check(flags *pflag.FlagSet) error {
 	if err := s.settleCount(flags); err != nil {
 		return err
 	}
-	if len(s.targetEpsilon) > 0 {
-		return usageError("use --noise-multiplier S with --clip C", "--target-epsilon needs an accountant, which this version does not have")
+	if err := s.checkPrivacy(); err != nil {
+		return err
 	}
 	if err := checkInts([]intSetting{
 		{"limit", s.limit, 0, math.MaxInt}, {"sets", s.sets, 1, most}, {"audits", s.audits, 1, most}, {"epochs", s.epochs, 1, most},
