@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/aviary-audit/aviary/audit"
 	"github.com/aviary-audit/aviary/audit/scoreio"
@@ -161,11 +162,15 @@ func (c CommandTrainer) run(ctx context.Context, dir string, paths commandJob) e
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = cmp.Or(c.patience, 5*time.Second)
 	err := cmd.Run()
+	outlived := errors.Is(err, exec.ErrWaitDelay) // its children hold its output
+	if (ctx.Err() != nil || outlived) && cmd.Process != nil {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // they may have turned a deaf ear, too
+	}
 	if ctx.Err() != nil {
-		if cmd.Process != nil { // it has ended; children may have turned a deaf ear
-			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		}
 		return ctx.Err()
+	}
+	if outlived {
+		err = errors.New("it ended, but something that it started did not, expected it to wait for that")
 	}
 	if err != nil {
 		return fmt.Errorf("trainer command %q: %w%s", c.Cmd, err, last.quoted())
@@ -229,7 +234,7 @@ func (l *lastLines) Write(p []byte) (int, error) {
 
 // quoted is the last lines, for the end of an error message.
 func (l *lastLines) quoted() string {
-	lines := strings.Split(strings.TrimSpace(string(l.text)), "\n")
+	lines := strings.Split(strings.TrimSpace(strings.Map(harmless, string(l.text))), "\n")
 	if len(lines) == 1 && lines[0] == "" {
 		return "; it printed nothing"
 	}
@@ -237,4 +242,15 @@ func (l *lastLines) quoted() string {
 		lines = lines[n:]
 	}
 	return "; it printed last:\n  " + strings.Join(lines, "\n  ")
+}
+
+// harmless replaces what would do something to a terminal.
+func harmless(r rune) rune {
+	switch {
+	case r == '\n' || unicode.IsPrint(r) && r != unicode.ReplacementChar:
+		return r
+	case r == '\t' || r == '\r':
+		return ' '
+	}
+	return '·'
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/aviary-audit/aviary/audit"
 	"github.com/aviary-audit/aviary/internal/npz"
@@ -172,16 +173,17 @@ func TestCommandTrainerFails(t *testing.T) {
 	for cmd, parts := range map[string][]string{
 		"  ": {"empty"},
 		"for i in 1 2 3 4 5 6 7 8 9; do echo line $i >&2; done; exit 7": {"exit status 7", "line 5", "line 9"},
-		"exit 7":                        {"exit status 7", "printed nothing"},
-		"true":                          {"neither losses.csv nor losses.npy"},
-		"no-such-program-here":          {"no-such-program-here", "127"},
-		"echo canary,loss > losses.csv": {"losses.csv", "no rows"},
-		"echo 1 > losses.csv":           {"losses.csv", "canary,loss"},
-		"touch losses.csv losses.npy":   {"both"},
-		"echo junk > losses.npy":        {"losses.npy"},
-		npy(make([]float64, 3), 3):      {"[3]", "[4]"},
-		npy(make([]int64, 4), 4):        {"int64", "float64"},
-		npy(make([]float64, 4), 2, 2):   {"[2 2]"},
+		`printf 'a\033[31m\tb\377\r\nc'; exit 1`:                        {"  a·[31m b· \n  c"},
+		"exit 7":                                                        {"exit status 7", "printed nothing"},
+		"true":                                                          {"neither losses.csv nor losses.npy"},
+		"no-such-program-here":                                          {"no-such-program-here", "127"},
+		"echo canary,loss > losses.csv":                                 {"losses.csv", "no rows"},
+		"echo 1 > losses.csv":                                           {"losses.csv", "canary,loss"},
+		"touch losses.csv losses.npy":                                   {"both"},
+		"echo junk > losses.npy":                                        {"losses.npy"},
+		npy(make([]float64, 3), 3):                                      {"[3]", "[4]"},
+		npy(make([]int64, 4), 4):                                        {"int64", "float64"},
+		npy(make([]float64, 4), 2, 2):                                   {"[2 2]"},
 		`printf 'canary,loss\n0,1\n1,1\n2,1\n3,nan\n' > losses.csv`: {"losses.csv", "line 5", "finite"},
 	} {
 		_, err := CommandTrainer{Cmd: cmd, Dir: t.TempDir()}.Train(context.Background(), toyJob(t))
@@ -193,6 +195,9 @@ func TestCommandTrainerFails(t *testing.T) {
 			if !strings.Contains(err.Error(), p) {
 				t.Errorf("%q: error %q does not say %q", cmd, err, p)
 			}
+		}
+		if strings.ContainsFunc(err.Error(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
+			t.Errorf("error %q holds what a terminal would obey", err)
 		}
 		if strings.Contains(err.Error(), "line 4") {
 			t.Errorf("error %q says more than the last lines", err)
@@ -233,7 +238,24 @@ func testStop(t *testing.T, before string) {
 	if err != nil || len(left) != 0 {
 		t.Errorf("work folders were left: %v, %v", left, err)
 	}
-	text, err := os.ReadFile(started)
+	childEnds(t, cmd, started)
+}
+
+// TestCommandTrainerLeavesChildren: a command that ends before a child which
+// holds its output is told so in words, and the child ends too.
+func TestCommandTrainerLeavesChildren(t *testing.T) {
+	dir := t.TempDir()
+	started := filepath.Join(dir, "started")
+	cmd := "sleep 60 & echo $! > " + quote(started)
+	_, err := CommandTrainer{Cmd: cmd, Dir: dir, patience: 50 * time.Millisecond}.Train(context.Background(), toyJob(t))
+	wantError(t, err, "sleep 60", "ended, but", "expected it to wait", "printed nothing")
+	childEnds(t, cmd, started)
+}
+
+// childEnds waits for the end of the process whose number is in a file.
+func childEnds(t *testing.T, cmd, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +269,7 @@ func testStop(t *testing.T, before string) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Errorf("a child of %q outlived the cancelled command", cmd)
+	t.Errorf("a child of %q outlived the command", cmd)
 }
 
 // zombie says whether a process has ended and nobody has asked how, as happens

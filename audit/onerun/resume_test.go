@@ -277,6 +277,37 @@ func TestResumeAfterLoss(t *testing.T) {
 	}
 }
 
+// TestRefusesOtherCanaryFile: a canary file that has changed since the run began
+// would be listed as what went in, and did not.
+func TestRefusesOtherCanaryFile(t *testing.T) {
+	d, folder := toyData(120), t.TempDir()
+	write := func(seed uint64) audit.Selector {
+		st := &store{dir: folder}
+		sets := []*audit.CanarySet{selected(t, Mislabeled(), d, 30, 0, seed), selected(t, Mislabeled(), d, 30, 1, 5)}
+		if _, err := st.write("mine.npz", "", writeCanaries(sets)); err != nil {
+			t.Fatal(err)
+		}
+		sel, err := FromFile(filepath.Join(folder, "mine.npz"), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sel
+	}
+	dir := t.TempDir()
+	g, _ := toyGame(dir)
+	g.Selectors, g.NumCanaries = []audit.Selector{write(5)}, 0
+	play(t, g)
+	g.Resume = true
+	play(t, g)
+	g.Selectors = []audit.Selector{write(6)}
+	before := snapshot(t, dir)
+	_, err := g.Run(context.Background())
+	wantError(t, err, "mine.npz", "set 0", "not those that the run began with")
+	if !reflect.DeepEqual(before, snapshot(t, dir)) {
+		t.Error("the run was touched")
+	}
+}
+
 // TestMadeAgainDiffers: a trainer that does not depend on its seed alone is
 // found out when a lost score file is made again.
 func TestMadeAgainDiffers(t *testing.T) {

@@ -2,6 +2,8 @@ package onerun
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -123,6 +125,23 @@ func (f *fromFile) Select(_ context.Context, _ audit.Dataset, m, set int, _ uint
 	}
 	c.Set = set
 	return &c, nil
+}
+
+// unchanged reports whether set number set is still the one that was kept under
+// a SHA-256 when the game began.
+func (f *fromFile) unchanged(ctx context.Context, g *Game, set int, sum string) error {
+	c, err := g.makeSet(ctx, f, set)
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	if err := scoreio.WriteCanaries(h, c); err != nil {
+		return err
+	}
+	if hex.EncodeToString(h.Sum(nil)) != sum {
+		return fmt.Errorf("%s: the canaries of set %d are not those that the run began with", f.path, set)
+	}
+	return nil
 }
 
 // checkCount refuses numbers of canaries that make no game.

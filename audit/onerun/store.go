@@ -182,6 +182,11 @@ func (st *store) canaries(ctx context.Context, sel audit.Selector, g *Game, set 
 		if ok, err := st.intact(r.File, r.SHA256); err != nil {
 			return nil, err
 		} else if ok {
+			if file, isFile := sel.(*fromFile); isFile {
+				if err := file.unchanged(ctx, g, set, r.SHA256); err != nil {
+					return nil, err
+				}
+			}
 			st.reusedSeconds += r.Seconds
 			watch["canaries"] += r.Seconds
 			read, err := scoreio.ReadCanaries(st.path(r.File), g.Data, sel.Name())
