@@ -82,6 +82,9 @@ many digits as there are: a loss that is rounded to 0 ties with others.`,
 		Example: "  aviary audit score plans/a losses.csv",
 		Args:    arguments("DIR", "LOSSES"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.checkGates(); err != nil {
+				return err
+			}
 			s.out = args[0]
 			r, err := onerun.ScorePlan(args[0], args[1])
 			if err != nil {
@@ -111,6 +114,9 @@ func reportCommand() *cobra.Command {
 		Example: "  aviary report aviary-demo",
 		Args:    arguments("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.checkGates(); err != nil {
+				return err
+			}
 			s.out = args[0]
 			m, err := readManifest(s.out)
 			if err != nil {

@@ -300,6 +300,12 @@ func TestReportRendersAgain(t *testing.T) {
 
 func TestGates(t *testing.T) {
 	dir := t.TempDir()
+	for _, command := range []string{"report $DIR/run", "audit score $DIR/plan $DIR/losses.csv", "audit"} {
+		code, stdout, stderr := call(t, dir, append(strings.Fields(command), "--fail-if-tpr-above", "nan")...)
+		if code != exitUsage || stdout != "" || stderr != "aviary: --fail-if-tpr-above is NaN, expected a number from 0 to below +Inf\n" {
+			t.Errorf("%s: exit %d, stdout %q, stderr %q", command, code, stdout, stderr)
+		}
+	}
 	mustCall(t, dir, with(tiny, "--out", "$DIR/run", "--fail-if-auc-above", "0.999")...)
 	for _, test := range []struct{ args, want string }{
 		{"--fail-if-auc-above 0.01", "aviary: gate crossed: AUC of mislabeled canaries is 0."},

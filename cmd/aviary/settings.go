@@ -140,18 +140,14 @@ func (s *settings) check(flags *pflag.FlagSet) error {
 	}); err != nil {
 		return err
 	}
-	for _, n := range []struct {
-		name     string
-		v        float64
-		min, max float64 // max excluded
-	}{
+	if err := checkFloats([]floatSetting{
 		{"momentum", s.momentum, 0, 1}, {"ema", s.ema, 0, 1}, {"weight-decay", s.weightDecay, 0, math.Inf(1)},
 		{"clip", s.clip, 0, math.Inf(1)}, {"noise-multiplier", s.noiseMultiplier, 0, math.Inf(1)},
-		{"fail-if-auc-above", s.failAUC, 0, math.Inf(1)}, {"fail-if-tpr-above", s.failTPR, 0, math.Inf(1)},
-	} {
-		if !(n.v >= n.min && n.v < n.max) {
-			return usageError("", "--%s is %v, expected a number from %v to below %v", n.name, n.v, n.min, n.max)
-		}
+	}); err != nil {
+		return err
+	}
+	if err := s.checkGates(); err != nil {
+		return err
 	}
 	if !(s.lr > 0 && !math.IsInf(s.lr, 0)) {
 		return usageError("", "--lr is %v, expected a number above 0", s.lr)
@@ -185,6 +181,26 @@ func checkInts(settings []intSetting) error {
 		}
 		if n.v > n.max {
 			return usageError("", "--%s is %d, expected %d or less", n.name, n.v, n.max)
+		}
+	}
+	return nil
+}
+
+// checkGates refuses gates that nothing passes, or everything.
+func (s *settings) checkGates() error {
+	return checkFloats([]floatSetting{{"fail-if-auc-above", s.failAUC, 0, math.Inf(1)}, {"fail-if-tpr-above", s.failTPR, 0, math.Inf(1)}})
+}
+
+type floatSetting struct {
+	name     string
+	v        float64
+	min, max float64 // max excluded
+}
+
+func checkFloats(settings []floatSetting) error {
+	for _, n := range settings {
+		if !(n.v >= n.min && n.v < n.max) { // NaN too
+			return usageError("", "--%s is %v, expected a number from %v to below %v", n.name, n.v, n.min, n.max)
 		}
 	}
 	return nil
