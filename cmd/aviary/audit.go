@@ -67,7 +67,11 @@ func runAudit(cmd *cobra.Command, s *settings) error {
 			return err
 		}
 	}
-	return play(cmd, s, flags, "")
+	demo := ""
+	if s.resume && isDemo(s.out) {
+		demo = demoMark
+	}
+	return play(cmd, s, flags, demo)
 }
 
 // play runs the audit that s describes. demo is the demo's mark, or "".
@@ -88,6 +92,11 @@ func play(cmd *cobra.Command, s *settings, flags *pflag.FlagSet, demo string) er
 	if err != nil {
 		return err
 	}
+	if demo != "" && !s.resume { // now that nothing is known to be wrong
+		if err := clearDemo(s.out); err != nil {
+			return err
+		}
+	}
 	if err := openRun(s, config); err != nil {
 		return err
 	}
@@ -100,7 +109,7 @@ func play(cmd *cobra.Command, s *settings, flags *pflag.FlagSet, demo string) er
 		return runError(err, s, ui, demo)
 	}
 	if err := finishRun(s.out, result, job); err != nil {
-		return err
+		return &failure{exitRun, err, "all audits are done: aviary audit --resume --out " + shellQuote(s.out) + " writes the report once that is mended"}
 	}
 	return show(cmd, s, result)
 }
@@ -161,6 +170,9 @@ func same(a, b string) bool {
 // to be wrong once they met the data: those come before any training.
 func runError(err error, s *settings, ui *talk, demo string) error {
 	again := "aviary audit --resume --out " + shellQuote(s.out)
+	if s.resume {
+		demo = "" // which begins anew, while this goes on
+	}
 	if demo != "" {
 		again = "aviary demo"
 	}
@@ -179,7 +191,7 @@ func runError(err error, s *settings, ui *talk, demo string) error {
 	case ui.training:
 		return &failure{exitRun, err, again + " goes on once that is mended"}
 	case errors.Is(err, syscall.ENOSPC):
-		return &failure{exitRun, err, ""}
+		return &failure{exitRun, err, again + " goes on once there is room"}
 	}
 	return inputError(err)
 }

@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/aviary-audit/aviary/internal/atomicfile"
 	"github.com/aviary-audit/aviary/report"
 )
 
@@ -40,9 +42,6 @@ memorise to fit. The second kind gives itself away.`,
 					}
 				}
 			}
-			if err := clearDemo(s.out); err != nil {
-				return err
-			}
 			return play(cmd, s, all, demoMark)
 		},
 	}
@@ -53,7 +52,8 @@ memorise to fit. The second kind gives itself away.`,
 	return cmd
 }
 
-// clearDemo removes what an earlier demo left in dir, and nothing else.
+// clearDemo removes what an earlier demo left in dir, and nothing else. It
+// refuses a folder that holds anything else before it removes anything.
 func clearDemo(dir string) error {
 	config, err := os.ReadFile(filepath.Join(dir, configName))
 	if errors.Is(err, fs.ErrNotExist) || err != nil && !isDir(dir) {
@@ -65,12 +65,31 @@ func clearDemo(dir string) error {
 	if !bytes.HasPrefix(config, []byte(demoMark)) {
 		return usageError("choose another --out", "%s holds a run that is not a demo", dir)
 	}
-	for _, name := range append(report.Files(), manifestName, "canaries", "scores", "state", "models", journalName) {
+	if err := atomicfile.RemoveTemp(dir); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return inputError(err)
+	}
+	made := append(report.Files(), manifestName, "canaries", "scores", "state", "models", journalName)
+	for _, e := range entries {
+		if e.Name() != configName && !slices.Contains(made, e.Name()) {
+			return usageError("choose another --out", "%s is there already and not empty: %s is not the demo's", dir, e.Name())
+		}
+	}
+	for _, name := range made {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
 	return os.Remove(filepath.Join(dir, configName)) // last: until then it is a demo's
+}
+
+// isDemo says whether the run in dir was begun as a demo.
+func isDemo(dir string) bool {
+	config, err := os.ReadFile(filepath.Join(dir, configName))
+	return err == nil && bytes.HasPrefix(config, []byte(demoMark))
 }
 
 func isDir(path string) bool {

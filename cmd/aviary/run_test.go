@@ -327,14 +327,25 @@ func TestDemo(t *testing.T) {
 	if !strings.Contains(readFile(t, dir, "demo/report.html"), "<strong>Demo.</strong>") || !strings.Contains(readFile(t, dir, "demo/report.json"), `"demo": true`) {
 		t.Error("the report does not say that it is a demo's")
 	}
+	// What is refused leaves the earlier demo as it was.
+	before := results(t, filepath.Join(dir, "demo"))
+	code, _, stderr := call(t, dir, append(slices.Clone(small), "--epochs", "0")...)
+	if code != exitUsage || !strings.Contains(stderr, "--epochs is 0") {
+		t.Errorf("without epochs: exit %d, %s", code, stderr)
+	}
+	sameResults(t, results(t, filepath.Join(dir, "demo")), before)
 	writeFile(t, filepath.Join(dir, "demo/mine.txt"), "keep me")
-	code, _, stderr := call(t, dir, slices.Clone(small)...)
-	if code != exitUsage || !strings.Contains(stderr, "not empty") {
+	before = results(t, filepath.Join(dir, "demo"))
+	code, _, stderr = call(t, dir, slices.Clone(small)...)
+	if code != exitUsage || !strings.Contains(stderr, "not empty: mine.txt is not the demo's") {
 		t.Errorf("a folder with a file of the user's: exit %d, %s", code, stderr)
 	}
-	if readFile(t, dir, "demo/mine.txt") != "keep me" {
-		t.Error("the user's file is gone")
-	}
+	sameResults(t, results(t, filepath.Join(dir, "demo")), before)
+	// A demo that is resumed is still one.
+	os.Remove(filepath.Join(dir, "demo", "report.json"))
+	os.Remove(filepath.Join(dir, "demo", "manifest.json"))
+	mustCall(t, dir, "audit", "--resume", "--out", "$DIR/demo", "--quiet")
+	sameResults(t, results(t, filepath.Join(dir, "demo")), before)
 	os.Remove(filepath.Join(dir, "demo/mine.txt"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
