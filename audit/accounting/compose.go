@@ -8,13 +8,13 @@ import (
 
 // Limits of a composition's grid.
 const (
-	minPoints = 1 << 16
+	minPoints = 1 << 15
 	maxPoints = 1 << 24
 	// maxLoss keeps e^loss far from overflow.
 	maxLoss = 600
 	// The estimate's grid is this much coarser than that of the bounds.
-	nearStep    = 4
-	nearSamples = 1 << 15
+	nearStep    = 2
+	nearSamples = 1 << 14
 )
 
 // half is one direction of a composition: what of the loss lies above zero,

@@ -49,22 +49,54 @@ func TestFFT(t *testing.T) {
 func BenchmarkFFT(b *testing.B) {
 	for _, n := range []int{1 << 17, 1 << 18, 1 << 20} {
 		x := make([]complex128, n)
-		x[3] = 1
 		b.Run(fmt.Sprintf("ours/%d", n), func(b *testing.B) {
 			f := newFFT(n)
 			for b.Loop() {
+				clear(x)
+				x[3] = 1
 				f.forward(x)
-				x[0] = 1 // keep the numbers finite
-				for i := range x {
-					x[i] *= 1e-3
-				}
 			}
 		})
 		b.Run(fmt.Sprintf("gonum/%d", n), func(b *testing.B) {
 			f, y := fourier.NewCmplxFFT(n), make([]complex128, n)
+			clear(x)
+			x[3] = 1
 			for b.Loop() {
 				f.Coefficients(y, x)
 			}
 		})
 	}
+}
+
+func BenchmarkAccounting(b *testing.B) {
+	e := DPSGD(.01, 1, 10000)
+	b.Run("tight", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := NewCurve(e, 1e-5); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("opacus", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := Opacus(e, 1e-5); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	n := Noise{.04096, 2441, 1e-5}
+	b.Run("calibrate", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := n.Calibrate(10); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("calibrate-opacus", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := n.CalibrateOpacus(10, OpacusPRV); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
