@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aviary-audit/aviary/internal/atomicfile"
+	"github.com/aviary-audit/aviary/internal/journal"
 	"github.com/aviary-audit/aviary/report"
 )
 
@@ -64,6 +65,9 @@ func clearDemo(dir string) error {
 	}
 	if !bytes.HasPrefix(config, []byte(demoMark)) {
 		return usageError("choose another --out", "%s holds a run that is not a demo", dir)
+	}
+	if err := journal.Free(filepath.Join(dir, journalName)); err != nil {
+		return &failure{exitUsage, err, "wait for it, or choose another --out"}
 	}
 	if err := atomicfile.RemoveTemp(dir); err != nil {
 		return err

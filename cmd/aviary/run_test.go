@@ -341,12 +341,26 @@ func TestDemo(t *testing.T) {
 		t.Errorf("a folder with a file of the user's: exit %d, %s", code, stderr)
 	}
 	sameResults(t, results(t, filepath.Join(dir, "demo")), before)
+	// So does one that another process has at work.
+	os.Remove(filepath.Join(dir, "demo/mine.txt"))
+	held, err := os.Open(filepath.Join(dir, "demo", journalName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr = call(t, dir, slices.Clone(small)...)
+	if code != exitUsage || !strings.Contains(stderr, "in use by another process\nhint: wait for it, or choose another --out\n") {
+		t.Errorf("a demo at work: exit %d, %s", code, stderr)
+	}
+	held.Close()
+	sameResults(t, results(t, filepath.Join(dir, "demo")), before)
 	// A demo that is resumed is still one.
 	os.Remove(filepath.Join(dir, "demo", "report.json"))
 	os.Remove(filepath.Join(dir, "demo", "manifest.json"))
 	mustCall(t, dir, "audit", "--resume", "--out", "$DIR/demo", "--quiet")
 	sameResults(t, results(t, filepath.Join(dir, "demo")), before)
-	os.Remove(filepath.Join(dir, "demo/mine.txt"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	code, _, stderr = callContext(ctx, dir, slices.Clone(small)...)

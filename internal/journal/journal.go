@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,6 +90,23 @@ func (j *Journal[T]) open(config string) error {
 		return err
 	}
 	return syncFolder(filepath.Dir(j.path))
+}
+
+// Free is an error if another process has the journal at path open, and nil if
+// it has not or there is none.
+func Free(path string) error {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		defer file.Close()
+		err = lock(file)
+	}
+	if err != nil {
+		return fmt.Errorf("journal %s: %w", path, withoutPath(err))
+	}
+	return nil
 }
 
 // Records are the good records that Open found, in order.

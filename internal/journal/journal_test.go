@@ -215,10 +215,18 @@ func TestFullDisk(t *testing.T) {
 
 func TestInUse(t *testing.T) {
 	path, content := filled(t)
+	for _, p := range []string{path, path + ".none"} {
+		if err := Free(p); err != nil {
+			t.Error(err)
+		}
+	}
 	if _, err := rewrite(t, path, content); err != nil { // open until the test ends
 		t.Fatal(err)
 	}
 	if _, err := Open[unit](path, "hash-a"); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+		t.Error(err)
+	}
+	if err := Free(path); err == nil || !strings.Contains(err.Error(), path+": in use by another process") {
 		t.Error(err)
 	}
 }
