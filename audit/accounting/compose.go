@@ -250,18 +250,20 @@ func (f *fft) tails(sum []complex128, imaginary bool, first int, dt float64, w t
 // count-th powers of those in z. A transform of a + ib holds at frequencies k
 // and -k what is needed to tell the two apart.
 func multiplyPowers(product, z []complex128, count int) {
-	for i := range z {
-		m := mirror(i)
-		if m < i {
-			continue
+	inChunks(len(z), func(from, to int) {
+		for i := from; i < to; i++ {
+			m := mirror(i)
+			if m < i {
+				continue
+			}
+			a, b := apart(z[i], z[m])
+			pa, pb := apart(product[i], product[m])
+			pa *= power(a, count)
+			pb *= power(b, count)
+			product[i] = pa + mulI(pb)
+			product[m] = complex(real(pa), -imag(pa)) + mulI(complex(real(pb), -imag(pb)))
 		}
-		a, b := apart(z[i], z[m])
-		pa, pb := apart(product[i], product[m])
-		pa *= power(a, count)
-		pb *= power(b, count)
-		product[i] = pa + mulI(pb)
-		product[m] = complex(real(pa), -imag(pa)) + mulI(complex(real(pb), -imag(pb)))
-	}
+	})
 }
 
 func apart(z, mirrored complex128) (a, b complex128) {

@@ -3,6 +3,7 @@ package accounting
 import (
 	"fmt"
 	"math"
+	"sync"
 )
 
 // A law is the distribution of the privacy loss ln(dP/dQ) of one release, P with
@@ -79,18 +80,36 @@ func (g sampledGaussian) outcome(loss float64) float64 {
 }
 
 func (g sampledGaussian) cells(edge func(int) float64, p, q []float64) {
-	out, in := tail{1, false}, tail{1, false} // below minus infinity; record out and in
-	out.p, in.p = 0, 0
-	for i := range p {
-		nextOut, nextIn := tail{0, true}, tail{0, true}
-		if i < len(p)-1 {
-			x := g.outcome(edge(i))
-			nextOut, nextIn = tailOf(x/g.s), tailOf((x-1)/g.s)
+	// at is what of both Gaussians lies on the smaller side of edge i.
+	at := func(i int) (out, in tail) {
+		switch {
+		case i < 0:
+			return tail{}, tail{}
+		case i >= len(p)-1:
+			return tail{0, true}, tail{0, true}
 		}
-		a, b := out.to(nextOut), in.to(nextIn)
-		p[i], q[i] = (1-g.q)*a+g.q*b, a
-		out, in = nextOut, nextIn
+		x := g.outcome(edge(i))
+		return tailOf(x / g.s), tailOf((x - 1) / g.s)
 	}
+	inChunks(len(p), func(from, to int) {
+		out, in := at(from - 1)
+		for i := from; i < to; i++ {
+			nextOut, nextIn := at(i)
+			a, b := out.to(nextOut), in.to(nextIn)
+			p[i], q[i] = (1-g.q)*a+g.q*b, a
+			out, in = nextOut, nextIn
+		}
+	})
+}
+
+// inChunks calls do for parts of 0 to n at once.
+func inChunks(n int, do func(from, to int)) {
+	const size = 1 << 14
+	var wait sync.WaitGroup
+	for from := 0; from < n; from += size {
+		wait.Go(func() { do(from, min(n, from+size)) })
+	}
+	wait.Wait()
 }
 
 func (g sampledGaussian) span(tail float64) (low, high float64) {

@@ -125,12 +125,15 @@ func (o opacusLosses) epsilon(delta float64) float64 {
 	n := len(o.sum)
 	eps := float64(o.first+n-1)*o.dt + o.shift
 	p, q := 0.0, 0.0
+	weight, grow := 0.0, math.Exp(o.dt) // weight is e^-loss, found afresh now and then
 	for i := o.first + n - 1; i >= o.first; i-- {
+		if weight *= grow; i&127 == 127 || weight == 0 {
+			weight = math.Exp(-float64(i)*o.dt - o.shift)
+		}
 		mass := real(o.sum[i&(n-1)]) / float64(n)
-		loss := float64(i)*o.dt + o.shift
 		p += mass
-		q += mass * math.Exp(-loss)
-		if p-math.Exp(loss)*q > delta {
+		q += mass * weight
+		if p-q/weight > delta {
 			break
 		}
 		if p > delta && q > 0 {
