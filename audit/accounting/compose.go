@@ -267,9 +267,8 @@ func multiplyPowers(product, z []complex128, count int) {
 }
 
 func apart(z, mirrored complex128) (a, b complex128) {
-	c := complex(real(mirrored), -imag(mirrored))
-	a, b = (z+c)/2, (z-c)/2
-	return a, complex(imag(b), -real(b)) // b / i
+	re, im, mre, mim := real(z), imag(z), real(mirrored), imag(mirrored)
+	return complex((re+mre)/2, (im-mim)/2), complex((im+mim)/2, (mre-re)/2)
 }
 
 // power is z^n for |z| <= 1 by repeated squaring; what falls below 1e-60 on the

@@ -3,6 +3,7 @@ package accounting
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"sync"
 )
 
@@ -133,9 +134,6 @@ func mirror(i int) int {
 	if i < 2 {
 		return i
 	}
-	top := 2
-	for top*2 <= i {
-		top *= 2
-	}
+	top := 1 << (bits.Len(uint(i)) - 1)
 	return 3*top - 1 - i
 }

@@ -65,7 +65,13 @@ func (f flat) opacus(delta float64) (Interval, error) {
 		if err != nil {
 			return Interval{}, err
 		}
-		l.cells(func(i int) float64 { return (float64(first+i) - 0.5) * dt }, p, q)
+		// Cells where the loss hardly ever falls stay empty.
+		clear(p)
+		low, high := l.span(1e-24)
+		from := min(max(int(math.Floor(low/dt))-first, 0), n)
+		to := min(max(int(math.Ceil(high/dt))-first+2, from), n)
+		l.cells(func(i int) float64 { return (float64(first+from+i) - 0.5) * dt }, p[from:to+2], q[from:to+2])
+		p[from], p[to+1] = 0, 0
 		// Truncate to the mesh, and keep the mean.
 		total, mean, exact := 0.0, 0.0, 0.0
 		for i, v := range p[1 : n+1] {
