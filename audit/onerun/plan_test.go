@@ -149,7 +149,7 @@ func TestPlanIsItsSeed(t *testing.T) {
 		t.Errorf("files %v, of which the plan lists %v", files, first.Files)
 	}
 	for name, sum := range first.Files {
-		if got, err := fileSum(filepath.Join(a, name)); err != nil || got != sum {
+		if got, err := atomicfile.Sum(filepath.Join(a, name)); err != nil || got != sum {
 			t.Errorf("%s has SHA-256 %s, %v; the plan says %s", name, got, err, sum)
 		}
 	}

@@ -160,7 +160,7 @@ func (st *store) modelFile(p place) string {
 // are an error.
 func (st *store) intact(name, sum string) (bool, error) {
 	path := st.path(name)
-	got, err := fileSum(path)
+	got, err := atomicfile.Sum(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -269,19 +269,6 @@ func (st *store) write(name, want string, fill func(io.Writer) error) (string, e
 		return nil
 	})
 	if err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-func fileSum(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

@@ -3,12 +3,9 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,7 +47,7 @@ func writeManifest(dir string, r *audit.Report, inputs []string, device string) 
 		m.Device = r.Device
 	}
 	for _, path := range inputs {
-		sum, err := hashFile(path)
+		sum, err := atomicfile.Sum(path)
 		if err != nil {
 			return err
 		}
@@ -67,7 +64,7 @@ func writeManifest(dir string, r *audit.Report, inputs []string, device string) 
 		if err != nil || name == manifestName || strings.HasPrefix(d.Name(), ".") {
 			return err
 		}
-		m.Outputs[filepath.ToSlash(name)], err = hashFile(path)
+		m.Outputs[filepath.ToSlash(name)], err = atomicfile.Sum(path)
 		return err
 	})
 	if err != nil {
@@ -155,17 +152,4 @@ func readManifest(dir string) (*manifest, error) {
 		return nil, usageError("", "%s: lists no outputs", path)
 	}
 	return m, nil
-}
-
-func hashFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aviary-audit/aviary/audit/onerun"
+	"github.com/aviary-audit/aviary/internal/atomicfile"
 	"github.com/aviary-audit/aviary/report"
 )
 
@@ -135,7 +136,7 @@ func reportCommand() *cobra.Command {
 				return inputError(err)
 			}
 			for _, name := range report.Files() {
-				if m.Outputs[name], err = hashFile(filepath.Join(s.out, name)); err != nil {
+				if m.Outputs[name], err = atomicfile.Sum(filepath.Join(s.out, name)); err != nil {
 					return err
 				}
 			}

@@ -54,12 +54,12 @@ func showChecks(cmd *cobra.Command, checks []onerun.SelfCheck, asJSON bool) erro
 	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "mechanism\tfigure\texact\tfound\ttolerance\tverdict\tbroken on purpose")
 	for _, c := range checks {
-		verdict, planted := "ok", c.Planted
+		verdict, planted := "ok", "-"
+		if c.Planted != "" {
+			verdict, planted = "caught", c.Planted
+		}
 		if !c.OK {
 			verdict = "FAILED"
-		}
-		if planted == "" {
-			planted = "-"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%.4f\t%.4f\t%.4f\t%s\t%s\n", c.Mechanism, c.Figure, c.Want, c.Got, c.Tolerance, verdict, planted)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/aviary-audit/aviary/audit"
 	"github.com/aviary-audit/aviary/audit/scoreio"
 	"github.com/aviary-audit/aviary/audit/stats"
+	"github.com/aviary-audit/aviary/internal/atomicfile"
 	"github.com/aviary-audit/aviary/report"
 )
 
@@ -70,7 +71,7 @@ func changedFiles(dir string, m *manifest, ignore []string) (found []string, err
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
 			return nil, usageError("", "%s: output %q lies outside the run directory", filepath.Join(dir, manifestName), name)
 		}
-		sum, err := hashFile(filepath.Join(dir, filepath.FromSlash(name)))
+		sum, err := atomicfile.Sum(filepath.Join(dir, filepath.FromSlash(name)))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			found = append(found, name+": is gone")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aviary-audit/aviary/audit"
 	"github.com/aviary-audit/aviary/audit/stats"
+	"github.com/aviary-audit/aviary/internal/atomicfile"
 	"github.com/aviary-audit/aviary/report"
 )
 
@@ -32,7 +33,7 @@ func editJSON[T any](t *testing.T, path string, change func(*T)) {
 // knows what they do would.
 func signManifest(t *testing.T, run, name string) {
 	t.Helper()
-	sum, err := hashFile(filepath.Join(run, name))
+	sum, err := atomicfile.Sum(filepath.Join(run, name))
 	if err != nil {
 		t.Fatal(err)
 	}
