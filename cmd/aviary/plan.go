@@ -40,6 +40,7 @@ set,audit,canary,loss, and give it to aviary audit score.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	s.gameFlags(f)
+	f.Lookup("canaries").Usage = "`KIND` of canaries: random, mislabeled, or FILE.npz; one in a plan"
 	f.StringVar(&s.out, "out", "", "`directory` of the plan (required)")
 	f.StringVar(&model, "model", "somebody else's", "the `name` of the model, for the report")
 	f.StringVar(&recipe, "recipe", "not told", "`how` it is trained, for the report")
