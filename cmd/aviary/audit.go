@@ -188,6 +188,8 @@ func runError(err error, s *settings, ui *talk, demo string) error {
 		return &failure{exitRun, fmt.Errorf("interrupted after %d of %d audits", ui.finished, ui.total), again + " " + verb}
 	case errors.Is(err, train.ErrDiverged):
 		return &failure{exitRun, err, "it would again: choose other settings, and another --out"}
+	case ui.training && s.trainer != "":
+		return &failure{exitRun, err, again + " goes on once the trainer is mended; another command needs another --out"}
 	case ui.training:
 		return &failure{exitRun, err, again + " goes on once that is mended"}
 	case errors.Is(err, syscall.ENOSPC):

@@ -97,7 +97,7 @@ func (s *settings) modelFlags(f *pflag.FlagSet) {
 
 // runFlags say where and on what an audit runs.
 func (s *settings) runFlags(f *pflag.FlagSet) {
-	f.StringVar(&s.trainer, "trainer", "", "`CMD` that trains instead of Aviary: it is run once per audit, finds train.npz, canaries.npz and job.json in its folder, and writes losses.csv")
+	f.StringVar(&s.trainer, "trainer", "", "`CMD` that trains instead of Aviary, run once per audit in a folder of its own (so give its path in full): it finds train.npz, canaries.npz, test.npz and job.json there, also named by AVIARY_TRAIN and so on, and writes losses.csv with the columns canary,loss")
 	s.deviceFlags(f)
 	f.StringVar(&s.out, "out", "", "run directory (`DIR`) (default runs/NAME, from the settings)")
 	f.BoolVar(&s.resume, "resume", false, "finish the run in --out, with its own settings")
