@@ -81,18 +81,19 @@ func (g *Game) checkCoins(m int) error {
 	return nil
 }
 
+// displacer is a selector that knows beforehand how many examples the m canaries
+// of a set displace. Another is taken to displace none.
+type displacer interface{ displaced(m, set int) int }
+
 // shortest is the length of the shortest training set of the game, as far as
-// its selectors are known.
+// its selectors tell.
 func (g *Game) shortest(m int) int {
 	least := g.Data.Len()
 	for _, s := range g.Selectors {
 		for set := range g.Sets {
 			displaced := 0
-			switch s := s.(type) {
-			case random, mislabeled:
-				displaced = m
-			case *fromFile:
-				displaced = s.displaced(set)
+			if s, ok := s.(displacer); ok {
+				displaced = s.displaced(m, set)
 			}
 			for aud := range g.Audits {
 				in := 0

@@ -26,6 +26,8 @@ type random struct{}
 
 func (random) Name() string { return "random" }
 
+func (random) displaced(m, _ int) int { return m }
+
 func (random) Select(_ context.Context, d audit.Dataset, m, set int, seed uint64) (*audit.CanarySet, error) {
 	if err := checkCount(m, d.Len()); err != nil {
 		return nil, err
@@ -45,6 +47,8 @@ func (random) Select(_ context.Context, d audit.Dataset, m, set int, seed uint64
 type mislabeled struct{}
 
 func (mislabeled) Name() string { return "mislabeled" }
+
+func (mislabeled) displaced(m, _ int) int { return m }
 
 func (mislabeled) Select(ctx context.Context, d audit.Dataset, m, set int, seed uint64) (*audit.CanarySet, error) {
 	if d.Classes() < 2 {
@@ -104,8 +108,7 @@ func (f *fromFile) check(m, sets int) (int, error) {
 	return m, nil
 }
 
-// displaced is how many examples a set takes out of the training data.
-func (f *fromFile) displaced(set int) int {
+func (f *fromFile) displaced(_, set int) int {
 	n := 0
 	for _, e := range f.sets[set].Removed {
 		if e >= 0 {
