@@ -32,6 +32,8 @@ type Estimator[D any] interface {
 	Scope() Scope
 	// Assumption says in words what must hold for the value to be a bound.
 	Assumption() string
+	// AtDelta is the δ of the (ε, δ) that is bounded.
+	AtDelta() float64
 	// PValue is the probability, at most, with which a mechanism of ε = eps
 	// gives data as telling as d. It grows with eps.
 	PValue(d D, eps float64) (float64, error)
@@ -48,6 +50,19 @@ type Bound struct {
 	Confidence   float64 // 1 - alpha
 	Delta        float64
 	Epsilon      float64
+}
+
+// Conclude bounds ε from d with confidence 1-alpha; multiplicity says in words
+// how d was chosen.
+func Conclude[D any](e Estimator[D], d D, alpha float64, multiplicity string) (Bound, error) {
+	eps, err := e.Lower(d, alpha)
+	if err != nil {
+		return Bound{}, err
+	}
+	return Bound{
+		Estimator: e.Name(), Scope: e.Scope(), Assumption: e.Assumption(),
+		Multiplicity: multiplicity, Confidence: 1 - alpha, Delta: e.AtDelta(), Epsilon: eps,
+	}, nil
 }
 
 // checkAlpha refuses levels that are none.
