@@ -98,6 +98,12 @@ func (p *Pass) GaussNewton(m *Model, x Value, w Value) {
 }
 
 func (p *Pass) forward(m *Model, x Value) (Value, Back) {
+	p.begin(m, x)
+	return m.Net.Forward(p, x)
+}
+
+// begin readies p for a run of m on x.
+func (p *Pass) begin(m *Model, x Value) {
 	if m.dev != p.Device() {
 		panic("models: the pass and the model are on different devices")
 	}
@@ -118,7 +124,6 @@ func (p *Pass) forward(m *Model, x Value) (Value, Back) {
 	}
 	clear(p.seen)
 	clear(p.touched)
-	return m.Net.Forward(p, x)
 }
 
 // Param is q as an operand, with its direction if it has one.

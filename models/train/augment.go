@@ -43,11 +43,11 @@ func ParseAugment(s string) (Augment, error) {
 	return a, nil
 }
 
-// none says whether images stay as they are.
-func (a Augment) none() bool { return a == Augment{} }
+// None says whether images stay as they are.
+func (a Augment) None() bool { return a == Augment{} }
 
-// draw is one image's (dy, dx, flip) for kernels.Ops.CropFlip.
-func (a Augment) draw(r *rand.Rand, move []int32) {
+// Draw puts one image's (dy, dx, flip) for kernels.Ops.CropFlip in move.
+func (a Augment) Draw(r *rand.Rand, move []int32) {
 	move[0], move[1], move[2] = 0, 0, 0
 	if a.Shift > 0 {
 		move[0] = int32(r.IntN(2*a.Shift+1) - a.Shift)

@@ -34,7 +34,7 @@ func newBatches(dev kernels.Device, d *Data, cfg Config) (*batches, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !augment.none() && len(d.Shape()) != 3 {
+	if !augment.None() && len(d.Shape()) != 3 {
 		return nil, fmt.Errorf("train: augment is %q, but examples have shape %v, expected height, width and channels", cfg.Augment, d.Shape())
 	}
 	b := &batches{
@@ -49,7 +49,7 @@ func newBatches(dev kernels.Device, d *Data, cfg Config) (*batches, error) {
 	if b.index, err = tensor.AllocInts(dev, b.size); err != nil {
 		return b, err
 	}
-	if b.labels, err = tensor.AllocInts(dev, b.size); err != nil || augment.none() {
+	if b.labels, err = tensor.AllocInts(dev, b.size); err != nil || augment.None() {
 		return b, err
 	}
 	if b.moved, err = tensor.Alloc(dev, full...); err != nil {
@@ -76,7 +76,7 @@ func microbatch(cfg Config, n int) int {
 // start begins a step and returns the number of its examples.
 func (b *batches) start(step int) int {
 	b.todo = b.sampler.batch(step)
-	if !b.augment.none() {
+	if !b.augment.None() {
 		b.moves = rng.New(b.seed, rng.Augment, uint64(step))
 	}
 	return len(b.todo)
@@ -97,11 +97,11 @@ func (b *batches) next() (x, labels *tensor.Tensor) {
 	b.dev.UploadInts(index, b.hostIndex[:n])
 	b.dev.UploadInts(labels.Mem(), b.hostY[:n])
 	b.dev.Gather(x.Mem(), b.data.X.Mem(), index, n, x.Len()/n)
-	if b.augment.none() {
+	if b.augment.None() {
 		return x, labels
 	}
 	for i := range n {
-		b.augment.draw(b.moves, b.hostMove[3*i:3*i+3])
+		b.augment.Draw(b.moves, b.hostMove[3*i:3*i+3])
 	}
 	move, moved := b.move.Slice(0, n).Mem(), b.moved.Slice(0, n)
 	b.dev.UploadInts(move, b.hostMove[:3*n])

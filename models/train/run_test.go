@@ -288,7 +288,7 @@ func TestAugment(t *testing.T) {
 			example := order[seen]
 			seen++
 			var move [3]int32
-			Augment{Shift: 1, Flip: true}.draw(draw, move[:])
+			Augment{Shift: 1, Flip: true}.Draw(draw, move[:])
 			if y[i] != r.data.Y[example] {
 				t.Errorf("example %d has label %d", example, y[i])
 			}
