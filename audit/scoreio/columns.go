@@ -122,20 +122,41 @@ func (c *columns) bits(name string) []bool {
 	return bits
 }
 
-func readScoresNPZ(path string) ([]Row, error) {
+func readScoresNPZ(path string, names Columns) ([]Row, error) {
 	c, err := openColumns(path)
 	if err != nil {
 		return nil, err
 	}
 	defer c.close()
-	set, aud, canary := c.whole("set"), c.whole("audit"), c.whole("canary")
-	member, score := c.bits("member"), c.floats("score")
+	l, err := names.layout(c.npz.Names(), "array")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	member, score := c.bits(l.member), c.floats(l.score)
+	number := func(name string) []int {
+		if name == "" {
+			return nil
+		}
+		return c.whole(name)
+	}
+	set, aud, canary := number(l.set), number(l.audit), number(l.canary)
 	if c.err != nil {
 		return nil, c.err
 	}
 	rows := make([]Row, c.rows)
 	for i := range rows {
-		rows[i] = Row{set[i], aud[i], canary[i], member[i], score[i]}
+		r := Row{Member: member[i], Score: score[i]}
+		if set != nil {
+			r.Set = set[i]
+		}
+		if aud != nil {
+			r.Audit = aud[i]
+		}
+		if canary != nil {
+			r.Canary = canary[i]
+		}
+		l.complete(&r, i)
+		rows[i] = r
 	}
 	return rows, checkScores(rows, rowNumber(path))
 }

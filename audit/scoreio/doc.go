@@ -11,6 +11,10 @@
 // for candidates that look more like members. Scores are printed with as many
 // digits as bring back the same bits.
 //
+// Score files of other programs are read too: they may lack set, audit and
+// canary, order their columns as they like, call them by other names (Columns),
+// separate them by tabs (.tsv), and write member as true and false.
+//
 // Every row is checked, and errors name the file, the line or row, the column,
 // the value, and what was expected.
 package scoreio

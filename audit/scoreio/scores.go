@@ -2,11 +2,9 @@ package scoreio
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -43,17 +41,9 @@ func Scores(rows []Row) audit.Scores {
 	return s
 }
 
-// ReadScores reads a score file, .csv, .json or .npz. A file without rows is
-// an error.
-func ReadScores(path string) ([]Row, error) {
-	read, err := byEnding(path, map[string]func(string) ([]Row, error){
-		".csv": readScoresCSV, ".json": readScoresJSON, ".npz": readScoresNPZ,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return read(path)
-}
+// ReadScores reads a score file, .csv, .tsv, .json or .npz, whose columns have
+// our names; see Columns for what may be missing, and for other names.
+func ReadScores(path string) ([]Row, error) { return Columns{}.ReadScores(path) }
 
 // WriteScores writes a score file, whole or not at all; the ending of path
 // chooses .csv, .json or .npz.
@@ -91,18 +81,29 @@ func WriteScoresCSV(w io.Writer, rows []Row) error {
 	return err
 }
 
-func readScoresCSV(path string) ([]Row, error) {
-	t, err := openTable(path, scoreColumns)
+func readScoresCSV(path string, c Columns) ([]Row, error) {
+	t, err := openAnyTable(path)
 	if err != nil {
 		return nil, err
 	}
 	defer t.close()
+	l, err := c.layout(t.columns, "column")
+	if err != nil {
+		return nil, fmt.Errorf("%s: line 1: %w", path, err)
+	}
 	var rows []Row
 	for t.next() {
-		rows = append(rows, Row{
-			Set: t.number("set"), Audit: t.number("audit"), Canary: t.number("canary"),
-			Member: t.bit("member"), Score: t.float("score"),
-		})
+		r := Row{Member: t.bit(l.member), Score: t.float(l.score)}
+		for _, part := range []struct {
+			to     *int
+			column string
+		}{{&r.Set, l.set}, {&r.Audit, l.audit}, {&r.Canary, l.canary}} {
+			if part.column != "" {
+				*part.to = t.number(part.column)
+			}
+		}
+		l.complete(&r, len(rows))
+		rows = append(rows, r)
 	}
 	if err := t.finish(len(rows)); err != nil {
 		return nil, err
@@ -110,13 +111,13 @@ func readScoresCSV(path string) ([]Row, error) {
 	return rows, checkScores(rows, t.line)
 }
 
-// jsonRow has pointers so that a missing field can be told from a zero.
+// jsonRow is a row as it is written.
 type jsonRow struct {
-	Set    *int     `json:"set"`
-	Audit  *int     `json:"audit"`
-	Canary *int     `json:"canary"`
-	Member *int     `json:"member"`
-	Score  *float64 `json:"score"`
+	Set    int     `json:"set"`
+	Audit  int     `json:"audit"`
+	Canary int     `json:"canary"`
+	Member int     `json:"member"`
+	Score  float64 `json:"score"`
 }
 
 func writeScoresJSON(w io.Writer, rows []Row) error {
@@ -124,52 +125,10 @@ func writeScoresJSON(w io.Writer, rows []Row) error {
 		return err
 	}
 	out := make([]jsonRow, len(rows))
-	for i := range rows {
-		r, member := &rows[i], 0
-		if r.Member {
-			member = 1
-		}
-		out[i] = jsonRow{&r.Set, &r.Audit, &r.Canary, &member, &r.Score}
+	for i, r := range rows {
+		out[i] = jsonRow{r.Set, r.Audit, r.Canary, int(digit(r.Member) - '0'), r.Score}
 	}
 	return json.NewEncoder(w).Encode(out)
-}
-
-func readScoresJSON(path string) ([]Row, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	where := rowNumber(path)
-	dec := json.NewDecoder(f)
-	dec.DisallowUnknownFields()
-	if tok, err := dec.Token(); err != nil || tok != json.Delim('[') {
-		return nil, fmt.Errorf("%s: expected a JSON list of objects with %s", path, strings.Join(scoreColumns, ", "))
-	}
-	var rows []Row
-	for i := 0; dec.More(); i++ {
-		var j jsonRow
-		if err := dec.Decode(&j); err != nil {
-			return nil, fmt.Errorf("%s: %w; expected an object with %s", where(i), err, strings.Join(scoreColumns, ", "))
-		}
-		if j.Set == nil || j.Audit == nil || j.Canary == nil || j.Member == nil || j.Score == nil {
-			return nil, fmt.Errorf("%s: a field is missing; expected %s", where(i), strings.Join(scoreColumns, ", "))
-		}
-		if *j.Member != 0 && *j.Member != 1 {
-			return nil, fmt.Errorf("%s: member is %d, expected 0 or 1", where(i), *j.Member)
-		}
-		rows = append(rows, Row{*j.Set, *j.Audit, *j.Canary, *j.Member == 1, *j.Score})
-	}
-	if _, err := dec.Token(); err != nil {
-		return nil, fmt.Errorf("%s: the list does not end: %w", path, err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: more data after the list", path)
-	}
-	if len(rows) == 0 {
-		return nil, fmt.Errorf("%s: no rows", path)
-	}
-	return rows, checkScores(rows, where)
 }
 
 // checkScores checks what all formats share; where names row i in errors.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,41 +28,61 @@ type table struct {
 
 // openTable reads the header, which must be one of the allowed ones.
 func openTable(path string, allowed ...[]string) (*table, error) {
+	t, err := openHeader(path, strings.Join(allowed[0], ","))
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(allowed, func(columns []string) bool { return slices.Equal(t.columns, columns) }) {
+		return t, nil
+	}
+	t.close()
+	var names []string
+	for _, columns := range allowed {
+		names = append(names, strings.Join(columns, ","))
+	}
+	return nil, fmt.Errorf("%s: line 1: the header is %q, expected %s", path, strings.Join(t.columns, ","), strings.Join(names, " or "))
+}
+
+// openAnyTable reads a header of any names, no two of them the same. Fields are
+// separated by tabs in files whose name ends in .tsv, by commas elsewhere.
+func openAnyTable(path string) (*table, error) {
+	t, err := openHeader(path, strings.Join(scoreColumns, ","))
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range t.columns {
+		if slices.Contains(t.columns[:i], name) {
+			t.close()
+			return nil, fmt.Errorf("%s: line 1: column %q is there twice", path, name)
+		}
+	}
+	return t, nil
+}
+
+func openHeader(path, expected string) (*table, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	t := &table{name: path, file: f, csv: csv.NewReader(f)}
-	if err := t.header(allowed); err != nil {
-		t.close()
-		return nil, err
+	if strings.EqualFold(filepath.Ext(path), ".tsv") {
+		t.csv.Comma = '\t'
 	}
-	return t, nil
+	t.columns, err = t.csv.Read()
+	switch {
+	case errors.Is(err, io.EOF):
+		err = fmt.Errorf("%s: empty file, expected the header %s", path, expected)
+	case err != nil:
+		err = fmt.Errorf("%s: %w", path, err)
+	default:
+		t.columns[0] = strings.TrimPrefix(t.columns[0], "\ufeff") // spreadsheets write a byte order mark
+		return t, nil
+	}
+	t.close()
+	return nil, err
 }
 
 func (t *table) close() { t.file.Close() }
-
-func (t *table) header(allowed [][]string) error {
-	header, err := t.csv.Read()
-	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: empty file, expected the header %s", t.name, strings.Join(allowed[0], ","))
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", t.name, err)
-	}
-	header[0] = strings.TrimPrefix(header[0], "\ufeff") // spreadsheets write a byte order mark
-	for _, columns := range allowed {
-		if slices.Equal(header, columns) {
-			t.columns = columns
-			return nil
-		}
-	}
-	var names []string
-	for _, columns := range allowed {
-		names = append(names, strings.Join(columns, ","))
-	}
-	return fmt.Errorf("%s: line 1: the header is %q, expected %s", t.name, strings.Join(header, ","), strings.Join(names, " or "))
-}
 
 // next reads a row; false at the end or after an error.
 func (t *table) next() bool {
@@ -116,14 +137,11 @@ func (t *table) number(column string) int {
 }
 
 func (t *table) bit(column string) bool {
-	switch t.text(column) {
-	case "0":
-	case "1":
-		return true
-	default:
-		t.fail(column, "0 or 1")
+	member, ok := membership(t.text(column))
+	if !ok {
+		t.fail(column, "0, 1, true or false")
 	}
-	return false
+	return member
 }
 
 func (t *table) float(column string) float64 {
