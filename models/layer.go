@@ -60,3 +60,18 @@ type PerExample interface {
 	// move by v.
 	Directions(c *tensor.Ctx, a, b *Tensor, v map[*Param]*Tensor, set func(q *Param, d *Tensor))
 }
+
+// Kronecker is a Tap of a layer in which every example's gradient is an outer
+// product, as Kronecker-factored curvature needs it.
+type Kronecker interface {
+	Tap
+	Kronecker() Factors
+}
+
+// Factors are the two sides of the gradients of a layer's examples: that of
+// example z by the weights is X[z] DY[z]ᵀ, and by the bias it is DY[z].
+type Factors struct {
+	W, B *Param // weights [in, out] and bias [out]; B is nil where there is none
+	X    Value  // input [B, in]
+	DY   Value  // gradient at the output, before any fused ReLU, [B, out]
+}

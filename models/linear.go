@@ -56,3 +56,6 @@ func (t linearTap) Directions(c *tensor.Ctx, a, b *Tensor, v map[*Param]*Tensor,
 	set(t.l.W, c.OuterDirection(a, b, v[t.l.W], t.x, t.dy))
 	set(t.l.B, c.EachDirection(a, b, v[t.l.B], t.dy))
 }
+
+// Kronecker implements Kronecker.
+func (t linearTap) Kronecker() Factors { return Factors{W: t.l.W, B: t.l.B, X: t.x, DY: t.dy} }

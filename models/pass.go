@@ -63,14 +63,10 @@ func NewPass(dev kernels.Device) *Pass { return &Pass{Ctx: tensor.NewCtx(dev)} }
 // be the zero Value for ones. The backward pass gives the gradient by x if
 // needX is set, and puts the parameters' in Grad and HVP.
 func (p *Pass) Loss(m *Model, x Value, labels *Tensor, w Value) (losses Value, back func(needX bool) Value) {
-	z, backNet := p.forward(m, x)
+	z, backNet := p.Output(m, x)
 	prob := p.Softmax(z)
 	return p.CrossEntropy(z, prob, labels), func(needX bool) Value {
-		dx := backNet(p.Weighted(p.SubOneHot(prob, labels), w), needX)
-		if !p.KeepTaps {
-			p.zeroUntouched(m)
-		}
-		return dx
+		return backNet(p.Weighted(p.SubOneHot(prob, labels), w), needX)
 	}
 }
 
@@ -78,6 +74,20 @@ func (p *Pass) Loss(m *Model, x Value, labels *Tensor, w Value) (losses Value, b
 func (p *Pass) Logits(m *Model, x Value) Value {
 	z, _ := p.forward(m, x)
 	return z
+}
+
+// Output is Logits with the way back: for a gradient at the logits it does what
+// that of Loss does. It is for losses that are not the examples' own
+// cross-entropy.
+func (p *Pass) Output(m *Model, x Value) (z Value, back Back) {
+	z, backNet := p.forward(m, x)
+	return z, func(dz Value, needX bool) Value {
+		dx := backNet(dz, needX)
+		if !p.KeepTaps {
+			p.zeroUntouched(m)
+		}
+		return dx
+	}
 }
 
 // GaussNewton puts the product of the Gauss-Newton matrix of Σ w[z] loss[z] and

@@ -14,4 +14,8 @@ const (
 	Split     Purpose = "split"     // train/test split
 	Mechanism Purpose = "mechanism" // noise of a test mechanism
 	SelfTest  Purpose = "selftest"  // known-answer audits
+	Fisher    Purpose = "fisher"    // labels drawn from the model, for its Fisher matrix
+	Pick      Purpose = "pick"      // random choice among preselected examples
+	Blank     Purpose = "blank"     // labels of blank canaries (set)
+	Refine    Purpose = "refine"    // the seed of one bilevel refinement, with streams of its own
 )
