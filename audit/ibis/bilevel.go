@@ -56,9 +56,9 @@ type refiner struct {
 	v, sum    *tensor.Tensor                   // nil WithoutImplicit; sum is Σ_C ∇θ ℓ
 	dir       map[*models.Param]*tensor.Tensor // v by parameter
 	gx        *tensor.Tensor                   // the gradient by x
-	below     *tensor.Tensor                   // for clipping the pixels
-	ones      *tensor.Tensor
-	figures   *tensor.Tensor // of a TracePoint
+	spare     *tensor.Tensor                   // like gx; nil unless pixels are clipped
+	ones      *tensor.Tensor                   // like gx; nil unless pixels are clipped
+	figures   *tensor.Tensor                   // of a TracePoint
 
 	step   int // steps done
 	points []TracePoint
@@ -114,7 +114,7 @@ func (r *refiner) alloc() (err error) {
 	}
 	wants := []want{{&r.gx, r.x.Shape()}, {&r.figures, []int{numFigures}}}
 	if r.cfg.ClipPixels {
-		wants = append(wants, want{&r.below, r.x.Shape()}, want{&r.ones, r.x.Shape()})
+		wants = append(wants, want{&r.spare, r.x.Shape()}, want{&r.ones, r.x.Shape()})
 	}
 	if r.terms.theta != 0 {
 		wants = append(wants, want{&r.grad, []int{r.theta.Len()}})
@@ -147,7 +147,7 @@ func (r *refiner) free() {
 	r.chosen.free()
 	r.batch.free()
 	r.mover.free()
-	for _, t := range []*tensor.Tensor{r.grad, r.hvp, r.v, r.sum, r.gx, r.below, r.ones, r.figures} {
+	for _, t := range []*tensor.Tensor{r.grad, r.hvp, r.v, r.sum, r.gx, r.spare, r.ones, r.figures} {
 		t.Free(r.dev)
 	}
 }
@@ -338,15 +338,16 @@ func (r *refiner) movePixels() {
 	}
 }
 
-// clipPixels is max(0, min(1, x)), bit for bit.
+// clipPixels is max(0, min(1, x)), exactly. gx, which has done its duty, and
+// spare are overwritten.
 func (r *refiner) clipPixels(x kernels.Mem) {
-	below, ones := r.below.Mem(), r.ones.Mem()
-	r.dev.Keep(x, x, x)
-	r.dev.Add(below, ones, x, 1, -1) // positive where x < 1
-	r.dev.Keep(x, x, below)          // x there, else 0
-	r.dev.Keep(below, ones, below)   // 1 there, else 0
-	r.dev.Add(below, ones, below, 1, -1)
-	r.dev.Add(x, x, below, 1, 1)
+	y, below, ones := r.spare.Mem(), r.gx.Mem(), r.ones.Mem()
+	r.dev.Keep(y, x, x)
+	r.dev.Add(x, ones, y, 1, -1) // positive where y < 1
+	r.dev.Keep(below, y, x)      // y there, else 0
+	r.dev.Keep(y, ones, x)       // 1 there, else 0
+	r.dev.Add(y, ones, y, 1, -1)
+	r.dev.Add(x, below, y, 1, 1)
 }
 
 // The figures of a TracePoint, as the device sums them.
