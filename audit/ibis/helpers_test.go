@@ -139,7 +139,7 @@ func sameBits(a, b []float64) bool {
 	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) })
 }
 
-func iota(n int) []int {
+func firstN(n int) []int {
 	index := make([]int, n)
 	for i := range index {
 		index[i] = i

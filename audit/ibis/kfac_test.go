@@ -13,12 +13,12 @@ import (
 // matrices whose damping keeps the condition below 1e3.
 const formulaTol = 1e-10
 
-// curvature is KFAC or EKFAC.
-type curvature func(ctx context.Context, m *models.Model, d *train.Data, damping float64, f Fisher, progress Progress) (Influence, error)
+// curvatureOf is KFAC or EKFAC.
+type curvatureOf func(ctx context.Context, m *models.Model, d *train.Data, damping float64, f Fisher, progress Progress) (Influence, error)
 
 // influences is all that an Influence tells of the rig's data: self-influence
 // and matrix.
-func (r *rig) influences(t *testing.T, make curvature, damping float64, f Fisher) (self, matrix []float64) {
+func (r *rig) influences(t *testing.T, make curvatureOf, damping float64, f Fisher) (self, matrix []float64) {
 	t.Helper()
 	ctx := context.Background()
 	k := must[Influence](t)(make(ctx, r.m, r.d, damping, f, nil))
@@ -36,7 +36,7 @@ func TestInfluenceIsTheExplicitFormula(t *testing.T) {
 	const damping, seed = 0.1, 5
 	for _, c := range []struct {
 		name   string
-		make   curvature
+		make   curvatureOf
 		want   func(damping float64, seed uint64, f faults) []float64
 		faults map[string]faults
 	}{
@@ -83,7 +83,7 @@ func TestBlocksAndCandidates(t *testing.T) {
 	e := newExplicit(t, r)
 	index := []int{blockLen + 51, 7, blockLen, 0, 7}
 	for _, c := range []struct {
-		make curvature
+		make curvatureOf
 		want func(damping float64, seed uint64, f faults) []float64
 	}{{KFAC, e.kfac}, {EKFAC, e.ekfac}} {
 		k := must[Influence](t)(c.make(ctx, r.m, r.d, 0.2, Fisher{Seed: 9}, nil))
