@@ -49,13 +49,25 @@ func BootstrapBCa(ctx context.Context, r Resampling, s audit.Scores, f Statistic
 	if err != nil {
 		return Estimate{}, err
 	}
-	below, _ := slices.BinarySearch(draws, value)
-	upTo, _ := slices.BinarySearch(draws, math.Nextafter(value, inf))
-	z0 := mathext.NormalQuantile(float64(below+upTo) / 2 / float64(len(draws)))
+	z0 := mathext.NormalQuantile(shareBelow(draws, value))
 	if math.IsInf(z0, 0) {
 		return Estimate{}, fmt.Errorf("stats: all %d draws are on one side of the value %v: no bias correction exists", len(draws), value)
 	}
-	moved := func(z float64) float64 { // the tail beyond the end
+	low, high := correctedTails(z0, a, alpha)
+	return Estimate{value, rankFromBelow(draws, low), rankFromAbove(draws, high)}, nil
+}
+
+// shareBelow is the share of draws below value, where those that equal it count
+// half.
+func shareBelow(sorted []float64, value float64) float64 {
+	below, _ := slices.BinarySearch(sorted, value)
+	upTo, _ := slices.BinarySearch(sorted, math.Nextafter(value, inf))
+	return float64(below+upTo) / 2 / float64(len(sorted))
+}
+
+// correctedTails is the shares of draws below and above the BCa interval.
+func correctedTails(z0, a, alpha float64) (low, high float64) {
+	moved := func(z float64) float64 {
 		w := z0 + z
 		if !(1-a*w > 0) { // beyond the pole the formula turns back
 			return math.Copysign(inf, w)
@@ -63,7 +75,7 @@ func BootstrapBCa(ctx context.Context, r Resampling, s audit.Scores, f Statistic
 		return z0 + w/(1-a*w)
 	}
 	z := -mathext.NormalQuantile(alpha / 2)
-	return Estimate{value, rankFromBelow(draws, normalBelow(moved(-z))), rankFromAbove(draws, normalBelow(-moved(z)))}, nil
+	return normalBelow(moved(-z)), normalBelow(-moved(z))
 }
 
 // normalBelow is P[N(0,1) < x].
