@@ -80,3 +80,60 @@ func (l PrivacyLine) points(rates axis) []point {
 
 // roundedDown writes a lower bound with four decimals.
 func roundedDown(v float64) string { return fmt.Sprintf("%.4f", math.Floor(v*1e4)/1e4) }
+
+// calibrationBins is how many points a calibration plot has: few, so that
+// their intervals are short.
+const calibrationBins = 10
+
+// Calibration draws, as a file of SVG, what share of the candidates of one or
+// more games are members against their score, in bins of equal count with 95 %
+// intervals. Scores that tell nothing give a level line at the share of members.
+func Calibration(games []audit.Scores) ([]byte, error) {
+	c, err := calibrationChart(games)
+	if err != nil {
+		return nil, err
+	}
+	return standaloneSVG(c)
+}
+
+func calibrationChart(games []audit.Scores) (*chart, error) {
+	var all audit.Scores
+	for _, s := range games {
+		all.Value, all.Member = append(all.Value, s.Value...), append(all.Member, s.Member...)
+	}
+	bins, err := stats.Calibrate(all, calibrationBins, 1-stats.Level)
+	if err != nil {
+		return nil, err
+	}
+	lo, hi := bins[0].MeanScore, bins[len(bins)-1].MeanScore
+	pad := 0.04 * (hi - lo)
+	if !(pad > 0) {
+		pad = 0.5 // all scores are the same
+	}
+	lo, hi = lo-pad, hi+pad
+	c := &chart{Title: "Members by score", Width: 520, Height: 340}
+	c.X = axis{Label: "score (mean of the bin)", Min: lo, Max: hi, Ticks: niceTicks(lo, hi, 6, plainNumber)}
+	c.Y = axis{Label: "share of members", Max: 1, Ticks: niceTicks(0, 1, 5, percent)}
+	var line []point
+	members := 0
+	for _, b := range bins {
+		members += b.Members
+		line = append(line, point{b.MeanScore, b.Share.Value})
+		c.Marks = append(c.Marks, mark{Ink: 0, Weight: thin, Points: []point{{b.MeanScore, b.Share.Low}, {b.MeanScore, b.Share.High}}})
+	}
+	base := float64(members) / float64(len(all.Value))
+	if len(line) == 1 { // a line needs two points
+		line = []point{{lo, line[0].Y}, {hi, line[0].Y}}
+	}
+	c.Marks = append(c.Marks, mark{Ink: 0, Weight: bold, Points: line},
+		mark{Ink: inkMuted, Weight: thin, Dashed: true, Points: []point{{lo, base}, {hi, base}}})
+	c.Legend = []key{
+		{Ink: 0, Text: "share of members, 95 % interval"},
+		{Ink: inkMuted, Dashed: true, Text: "all candidates"},
+	}
+	first, last := bins[0].Share, bins[len(bins)-1].Share
+	c.Desc = fmt.Sprintf("Share of members in %s of equal count, by score. Lowest scores: %s (%s to %s). Highest: %s (%s to %s). Of all %d candidates: %s.",
+		count(len(bins), "bin"), percent(first.Value), percent(first.Low), percent(first.High),
+		percent(last.Value), percent(last.Low), percent(last.High), len(all.Value), percent(base))
+	return c, nil
+}

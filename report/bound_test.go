@@ -114,3 +114,44 @@ func TestPrivacyLine(t *testing.T) {
 		t.Error("a wrong line passes")
 	}
 }
+
+// The bold line of a calibration plot rises with scores that tell and is level
+// with those that do not; members and others exchanged would make it fall.
+func TestCalibration(t *testing.T) {
+	ends := func(s audit.Scores) (first, last float64) {
+		c, err := calibrationChart([]audit.Scores{s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range c.Marks {
+			if m.Weight == bold {
+				return m.Points[0].Y, m.Points[len(m.Points)-1].Y
+			}
+		}
+		t.Fatal("no line")
+		return 0, 0
+	}
+	// At μ = 2 the outer tenths are more than 95 % of one kind; .2 is far away.
+	rises := func(s audit.Scores) bool { first, last := ends(s); return first < .2 && last > .8 }
+	telling := gaussianGame(2000, 2, 3)
+	planted := audit.Scores{Value: telling.Value}
+	for _, m := range telling.Member {
+		planted.Member = append(planted.Member, !m)
+	}
+	if !rises(telling) || rises(planted) || rises(gaussianGame(2000, 0, 3)) {
+		t.Error("the line does not follow the scores")
+	}
+	svg, err := Calibration([]audit.Scores{telling, gaussianGame(500, 1, 4)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wellFormed(t, svg, "10 bins", "2500 candidates", "share of members, 95 % interval")
+	svg, err = Calibration([]audit.Scores{{Value: []float64{1, 1, 1}, Member: []bool{true, false, true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wellFormed(t, svg, "1 bin ", "3 candidates")
+	if _, err := Calibration(nil); err == nil {
+		t.Error("drew nothing")
+	}
+}

@@ -54,6 +54,8 @@ func TestPathsStayInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	charts := append(trainingCharts(r), rocChart(methods), histogram(methods[0], 0), histogram(methods[1], 1))
+	games := []audit.Scores{gaussianGame(300, 1, 1), gaussianGame(300, 1, 2)}
+	charts = append(charts, must(scoresROC(games, PrivacyLine{Epsilon: 2, Delta: .1}))(t), must(calibrationChart(games))(t))
 	number := regexp.MustCompile(`[ML]([0-9.-]+) ([0-9.-]+)`)
 	for _, c := range charts {
 		for _, p := range c.view("x").Paths {
