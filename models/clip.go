@@ -60,13 +60,13 @@ func (p *Pass) SqNorms() (*Tensor, error) {
 
 // ClippedProduct is the product of the transposed Jacobian of the clipped sum
 // and v. The part for the parameters goes to HVP, the part for x is the
-// derivative of the result. Each example moves in its own direction, a v - b g
+// derivative of the result, if needX is set. Each example moves in its own direction, a v - b g
 // with its clip factor a and b = a ⟨g,v⟩/|g|² (0 if it is not clipped), which
 // makes this one ordinary pass (docs/designs/001-layers.md).
 //
 // p has just run Clipped on the same model and data, which returned k. v must
 // not live in p's arena of derivatives, which is reset.
-func (p *Pass) ClippedProduct(m *Model, x Value, labels *Tensor, k Clipping, v map[*Param]*Tensor) (Value, error) {
+func (p *Pass) ClippedProduct(m *Model, x Value, labels *Tensor, k Clipping, v map[*Param]*Tensor, needX bool) (Value, error) {
 	taps, err := perExample(p.Taps)
 	if err != nil {
 		return Value{}, err
@@ -87,7 +87,7 @@ func (p *Pass) ClippedProduct(m *Model, x Value, labels *Tensor, k Clipping, v m
 		t.Directions(side, k.Factor, b, v, func(q *Param, d *Tensor) { dir[q] = d })
 	}
 	_, back := run(dir, p.HVP)
-	return back(true), nil
+	return back(needX), nil
 }
 
 // perExample is the taps, if all of them tell examples apart.

@@ -139,7 +139,7 @@ func TestCosts(t *testing.T) {
 	}
 	cost("clipped gradient", c.Flops(), 3*f-f0)
 	c.HVP = r.hv
-	if _, err := c.ClippedProduct(r.m, r.x, r.labels, k, r.m.Split(r.v)); err != nil {
+	if _, err := c.ClippedProduct(r.m, r.x, r.labels, k, r.m.Split(r.v), true); err != nil {
 		t.Fatal(err)
 	}
 	// After it: a forward pass along v, and an Hv pass with needX, both cached.

@@ -1,8 +1,6 @@
 package ibis
 
 import (
-	"fmt"
-	"math"
 	"slices"
 
 	"github.com/aviary-audit/aviary/internal/rng"
@@ -258,7 +256,7 @@ func (r *refiner) atTheta() error {
 	}
 	if !asItIs {
 		var err error
-		if mixed, err = r.product(r.mover.apply(r.x), r.labels, nil, nil); err != nil {
+		if mixed, err = r.product(r.mover.apply(r.x), r.labels, nil, nil, true); err != nil {
 			return err
 		}
 		if err = p.Err(); err != nil {
@@ -277,25 +275,25 @@ func (r *refiner) addToPixels(factor float64, g *tensor.Tensor) {
 }
 
 // product runs θ's training problem on examples x as the training sees them. It
-// puts the sum of their gradients, clipped if they are to be, in grad, the
-// product with v of its transposed derivative by θ in hvp, and returns that by x.
-// Without v, only grad is made.
-func (r *refiner) product(x, labels, grad, hvp *tensor.Tensor) (mixed *tensor.Tensor, err error) {
+// puts the sum of their gradients, clipped if they are to be, in grad, and the
+// product with v of that sum's transposed derivative by θ in hvp; nil is not
+// made. With needX it returns the product by x. Without v there are no products.
+func (r *refiner) product(x, labels, grad, hvp *tensor.Tensor, needX bool) (mixed *tensor.Tensor, err error) {
+	var dx models.Value
 	if r.cfg.ClipNorm == 0 {
 		p := r.begin(r.dir, grad, hvp)
 		_, back := p.Loss(r.theta, tensor.Const(x), labels, models.Value{})
-		_, mixed = tensor.Parts(back(hvp == nil && r.dir != nil))
-		return mixed, nil
-	}
-	p := r.begin(nil, grad, hvp)
-	p.Mode = models.Record
-	_, k, err := p.Clipped(r.theta, tensor.Const(x), labels, r.cfg.ClipNorm)
-	if err != nil || r.dir == nil {
-		return nil, err
-	}
-	dx, err := p.ClippedProduct(r.theta, tensor.Const(x), labels, k, r.dir)
-	if err != nil {
-		return nil, err
+		dx = back(needX)
+	} else {
+		p := r.begin(nil, grad, hvp)
+		p.Mode = models.Record
+		_, k, err := p.Clipped(r.theta, tensor.Const(x), labels, r.cfg.ClipNorm)
+		if err != nil || r.dir == nil {
+			return nil, err
+		}
+		if dx, err = p.ClippedProduct(r.theta, tensor.Const(x), labels, k, r.dir, needX); err != nil {
+			return nil, err
+		}
 	}
 	_, mixed = tensor.Parts(dx)
 	return mixed, nil
@@ -308,7 +306,7 @@ func (r *refiner) batchGradient() (int, error) {
 	r.batch.take(r.rest, rest, 0)
 	r.batch.take(r.canaries, canaries, len(rest))
 	r.mover.draw(r.step, movesOfBatch, b)
-	_, err := r.product(r.mover.apply(r.batch.x.Slice(0, b)), r.batch.labels.Slice(0, b), r.grad, r.hvp)
+	_, err := r.product(r.mover.apply(r.batch.x.Slice(0, b)), r.batch.labels.Slice(0, b), r.grad, r.hvp, false)
 	return b, err
 }
 
@@ -348,84 +346,4 @@ func (r *refiner) clipPixels(x kernels.Mem) {
 	r.dev.Keep(y, ones, x)       // 1 there, else 0
 	r.dev.Add(y, ones, y, 1, -1)
 	r.dev.Add(x, below, y, 1, 1)
-}
-
-// The figures of a TracePoint, as the device sums them.
-const (
-	figureLoss = iota
-	figureLossStar
-	figureR
-	figureV
-	figureGX
-	numFigures
-)
-
-// figure sums v on the device; the zero Value is 0.
-func (r *refiner) figure(which int, v models.Value) {
-	to := r.figures.Mem().Slice(which, 1)
-	if v.IsNone() {
-		r.dev.Fill(to, 0)
-		return
-	}
-	x, _ := tensor.Parts(v)
-	r.dev.Sum(to, x.Mem(), whole(x.Shape()...), false)
-}
-
-// observe reads the figures of an outer step: one wait for the device.
-func (r *refiner) observe() error {
-	r.figure(figureV, models.Value{})
-	if r.v != nil {
-		r.dev.Dot(r.figures.Mem().Slice(figureV, 1), r.v.Mem(), r.v.Mem(), false)
-	}
-	r.dev.Dot(r.figures.Mem().Slice(figureGX, 1), r.gx.Mem(), r.gx.Mem(), false)
-	f, err := r.figures.Floats(r.dev)
-	if err != nil {
-		return err
-	}
-	b := float64(r.b)
-	p := TracePoint{
-		Step: r.step, Loss: f[figureLoss] / b, LossStar: f[figureLossStar] / b,
-		R: f[figureR] * float64(r.m) / b, V: math.Sqrt(f[figureV]), GX: math.Sqrt(f[figureGX]),
-	}
-	for _, c := range []struct {
-		what string
-		x    float64
-	}{
-		{"the canaries' mean loss", p.Loss}, {"their mean loss at θ*", p.LossStar}, {"the regulariser", p.R},
-		{"|v|", p.V}, {"the norm of the pixels' gradient", p.GX},
-	} {
-		if err := r.finite(c.what, c.x); err != nil {
-			return err
-		}
-	}
-	r.points = append(r.points, p)
-	return nil
-}
-
-// checkEnd looks at what the last steps left.
-func (r *refiner) checkEnd() error {
-	for _, c := range []struct {
-		what string
-		t    *tensor.Tensor
-	}{{"|θ|", r.theta.Theta}, {"|v|", r.v}, {"the norm of the pixels", r.canaries.X}} {
-		if c.t == nil {
-			continue
-		}
-		r.dev.Dot(r.figures.Mem().Slice(0, 1), c.t.Mem(), c.t.Mem(), false)
-		f, err := r.figures.Floats(r.dev)
-		if err != nil {
-			return err
-		}
-		if err := r.finite(c.what, math.Sqrt(f[0])); err != nil {
-			return err
-		}
-	}
-	return r.pass.Err()
-}
-
-func (r *refiner) finite(what string, x float64) error {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return fmt.Errorf("%s is %v: %w (eta is %v, rho is %v)", what, x, train.ErrDiverged, r.cfg.Eta, r.cfg.Rho)
-	}
-	return nil
 }

@@ -28,12 +28,12 @@ func (q *productRig) at(theta, x []float64) (grad, hvp, mixed []float64, err err
 	r.theta.Moved()
 	dev.UploadF64(r.x.Mem(), x)
 	q.signs = nil
-	if _, err := r.product(r.mover.apply(r.x), r.labels, r.grad, r.hvp); err != nil {
+	if _, err := r.product(r.mover.apply(r.x), r.labels, r.grad, r.hvp, false); err != nil {
 		return nil, nil, nil, err
 	}
 	grad, hvp = mustFloats(q.t, dev, r.grad), mustFloats(q.t, dev, r.hvp)
 	forward := slices.Clone(q.signs)
-	m, err := r.product(r.mover.apply(r.x), r.labels, nil, nil)
+	m, err := r.product(r.mover.apply(r.x), r.labels, nil, nil, true)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -91,7 +91,7 @@ func TestProduct(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if r.mover != nil {
-			m, err := r.product(r.mover.apply(r.x), r.labels, nil, nil)
+			m, err := r.product(r.mover.apply(r.x), r.labels, nil, nil, true)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -194,7 +194,7 @@ func (q *toy) transposed(theta, canaries []float64, b int) *mat.Dense {
 		if q.clip > 0 {
 			_, k, err := q.pass.Clipped(q.m, x, y, q.clip)
 			if err == nil {
-				_, err = q.pass.ClippedProduct(q.m, x, y, k, q.split)
+				_, err = q.pass.ClippedProduct(q.m, x, y, k, q.split, false)
 			}
 			if err != nil {
 				q.t.Fatal(err)

@@ -35,7 +35,7 @@ func (f *Fixture) clipped(r Run, norm float64, v []float64, record bool) (res cl
 	res.losses, _ = s.parts(losses)
 	if v != nil {
 		p.HVP = s.alloc(f.Model.Len())
-		dx, err := p.ClippedProduct(f.Model, x, labels, k, f.split(s, v))
+		dx, err := p.ClippedProduct(f.Model, x, labels, k, f.split(s, v), true)
 		if err != nil {
 			return res, err
 		}
