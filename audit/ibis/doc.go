@@ -21,4 +21,16 @@
 //     gradients. It is the oracle, for small nets.
 //
 // [Select] chooses canaries by these figures.
+//
+// # Refinement
+//
+// [Refine] moves the pixels of canaries C so that
+//
+//	Φ(C) = Σ_C s(θ*, z) − s(θ_C, z) + R
+//
+// falls, where θ* is trained on D and θ_C on D ∪ C: what is seen of a canary in
+// the score, and the regulariser R, the squared cosines between the canaries'
+// embeddings at θ*, which stands for interference. θ_C and the implicit
+// derivative follow the pixels in small steps. [Refinement] describes the
+// training that will be audited, augmentation and clipping included.
 package ibis
