@@ -111,7 +111,7 @@ func stirling(x float64) float64 {
 
 // ratio is I_x(a, b) / w for slope >= 0: the continued fraction of DiDonato and
 // Morris, "Significant digit computation of the incomplete beta function
-// ratios", ACM TOMS 18 (1992), eq. 9. For integer b it ends; up to the b-th all
+// ratios", ACM TOMS 18 (1992). For integer b it ends; up to the b-th all
 // terms are positive. It takes some √(a+b) steps at the mode and fewer below.
 func (l beta) ratio(x, y, slope float64) float64 {
 	const maxSteps = 1 << 22 // enough at the mode for a+b = 1e13

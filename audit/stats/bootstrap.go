@@ -37,7 +37,7 @@ func BootstrapPercentile(ctx context.Context, r Resampling, s audit.Scores, f St
 //
 // with z0 the normal quantile of the share of draws below the value (a tie
 // counts half), and a from the jackknife of both sides (Davison and Hinkley,
-// "Bootstrap Methods and their Application", 1997, eq. 5.29), which takes one
+// "Bootstrap Methods and their Application", 1997, section 5.3), which takes one
 // evaluation of the statistic per candidate. Two of each side are needed, and
 // draws on both sides of the value.
 func BootstrapBCa(ctx context.Context, r Resampling, s audit.Scores, f Statistic, alpha float64) (Estimate, error) {

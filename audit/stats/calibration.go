@@ -102,3 +102,16 @@ func Brier(s audit.Scores) (float64, error) {
 	}
 	return sum / float64(len(s.Value)), nil
 }
+
+// checkProbabilities refuses scores outside [0, 1].
+func checkProbabilities(s audit.Scores) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	for i, v := range s.Value {
+		if !(v >= 0 && v <= 1) {
+			return fmt.Errorf("stats: score %d is %v; want a probability from 0 to 1", i, v)
+		}
+	}
+	return nil
+}

@@ -23,12 +23,14 @@ type Estimate struct {
 // non-members that each one beats, and S01 likewise (DeLong, DeLong and
 // Clarke-Pearson, Biometrics 44, 1988). The shares are read off the tie blocks,
 // which is the mid-rank form of Sun and Xu (IEEE Signal Processing Letters 21,
-// 2014), in the time of one sort. Two of each side are needed.
+// 2014), in O(n log n). Two of each side are needed.
 //
 // It is a large-sample interval, too short for an AUC near 0 or 1: prefer
-// DeLongLogit there. Where the variance is 0, which happens only if the AUC is
-// 0, ½ or 1, the formula would give a point; the interval is then an exact one
-// from disjoint pairs, see constantAUC.
+// DeLongLogit there. Where all pairs of a member and a non-member come out
+// alike (AUC 0 or 1, or ½ by ties alone) the variance is 0 and the formula
+// would give a point. The interval is then that of the min(n1, n0) pairs that
+// share nobody: of independent trials without another outcome, at most
+// 1 - alpha^(1/pairs) have one in the long run.
 func DeLong(s audit.Scores, alpha float64) (Estimate, error) {
 	auc, se, pairs, err := deLong(s, alpha)
 	switch {
@@ -43,7 +45,7 @@ func DeLong(s audit.Scores, alpha float64) (Estimate, error) {
 
 // DeLongLogit is DeLong with the interval symmetric in ln(AUC/(1-AUC)), by the
 // delta method (Pepe, "The Statistical Evaluation of Medical Tests", 2003,
-// section 5.2). It stays inside (0, 1), and holds its level better where the
+// chapter 5). It stays inside (0, 1), and holds its level better where the
 // AUC is far from ½.
 func DeLongLogit(s audit.Scores, alpha float64) (Estimate, error) {
 	auc, se, pairs, err := deLong(s, alpha)
@@ -91,10 +93,9 @@ func deLong(s audit.Scores, alpha float64) (auc, se float64, pairs int, err erro
 }
 
 // constantAUC is the interval where every pair of a member and a non-member
-// came out alike: all won (AUC 1), all lost (0) or all tied (½). Of the pairs
-// at hand, those that share nobody are independent, so the probability e of any
-// other outcome is at most 1 - alpha^(1/pairs) with confidence 1-alpha, and the
-// AUC is within e, or e/2 for ties, of what was seen.
+// came out alike: all won (AUC 1), all lost (0) or all tied (½). With
+// confidence 1-alpha the probability of any other outcome is at most e, and the
+// AUC within e, or e/2 for ties, of what was seen.
 func constantAUC(auc float64, pairs int, alpha float64) Estimate {
 	e := clopperPearsonUpper(0, pairs, alpha)
 	if auc == .5 {

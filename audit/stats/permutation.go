@@ -16,7 +16,7 @@ import (
 //	(1 + #{draws whose largest statistic is at least observed[j]}) / (1 + draws),
 //
 // the single-step max-T procedure (Westfall and Young, "Resampling-Based
-// Multiple Testing", 1993, section 2.5), with the observed data counted among
+// Multiple Testing", 1993, chapter 2), with the observed data counted among
 // the permutations, so that it is valid for any number of draws (Phipson and
 // Smyth, Statistical Applications in Genetics and Molecular Biology 9, 2010).
 // All tests must be computed from the same shuffle, and bring their own scale:

@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -17,7 +16,7 @@ import (
 // Half of alpha pays for not knowing where the population's threshold lies:
 // two order statistics of the non-members enclose it, as in the distribution
 // free interval of a quantile (David and Nagaraja, "Order Statistics", 2003,
-// section 7.1). The other half pays for the Clopper-Pearson bounds of the share
+// chapter 7). The other half pays for the Clopper-Pearson bounds of the share
 // of members beyond each of the two. With few non-members no threshold is
 // surely within the rate, and Low is 0.
 func TPRAtFPRInterval(s audit.Scores, num, den int, alpha float64) (Estimate, error) {
@@ -124,17 +123,4 @@ func AdvantageInterval(s audit.Scores, alpha float64) (Estimate, error) {
 	width := func(n int) float64 { return math.Sqrt(math.Log(4/alpha) / 2 / float64(n)) }
 	half := width(n1) + width(len(s.Member)-n1)
 	return Estimate{value, max(0, value-half), min(1, value+half)}, nil
-}
-
-// checkProbabilities refuses scores outside [0, 1].
-func checkProbabilities(s audit.Scores) error {
-	if err := s.Check(); err != nil {
-		return err
-	}
-	for i, v := range s.Value {
-		if !(v >= 0 && v <= 1) {
-			return fmt.Errorf("stats: score %d is %v; want a probability from 0 to 1", i, v)
-		}
-	}
-	return nil
 }
