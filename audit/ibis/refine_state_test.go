@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,9 +51,9 @@ func (a outcome) same(b outcome) bool {
 }
 
 // finished refines from the start, or from the state.
-func finished(t *testing.T, dev kernels.Device, cfg Refinement, o RefineOptions, sizes ...int) outcome {
+func finished(t *testing.T, dev kernels.Device, cfg Refinement, o RefineOptions) outcome {
 	t.Helper()
-	l := newLoop(t, dev, sizes...)
+	l := newLoop(t, dev)
 	defer l.free()
 	trace := l.refine(cfg, o)
 	return outcome{mustFloats(t, dev, l.canaries.X), mustFloats(t, dev, l.theta.Theta), trace}
@@ -158,13 +159,24 @@ func TestRefineResumeNoticesLostState(t *testing.T) {
 	}
 }
 
-// TestRefineThreads: one thread and two give the same bytes, on layers wider
-// than a tile.
+// TestRefineThreads: one thread and two give the same bytes, on data of the size
+// for which the work is shared.
 func TestRefineThreads(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(8, 8))
+	rest, canaries := randomNumbers(rnd, 300, 10, true, 28, 28, 1), randomNumbers(rnd, 130, 10, true, 28, 28, 1)
 	one, two := devices(t, 1)["cpu"], devices(t, 2)["cpu"]
 	for name, cfg := range variants() {
-		a, b := finished(t, one, cfg, RefineOptions{}, 6, 300, 3), finished(t, two, cfg, RefineOptions{}, 6, 300, 3)
-		if !a.same(b) {
+		cfg.Batch, cfg.Rho, cfg.Eta, cfg.Steps = 100, 1e-4, 1e-3, 5
+		if cfg.CanaryBatch > 0 {
+			cfg.CanaryBatch = 90
+		}
+		run := func(dev kernels.Device) outcome {
+			l := loopOf(t, dev, rest, canaries, 784, 130, 10)
+			defer l.free()
+			trace := l.refine(cfg, RefineOptions{})
+			return outcome{mustFloats(t, dev, l.canaries.X), mustFloats(t, dev, l.theta.Theta), trace}
+		}
+		if a, b := run(one), run(two); !a.same(b) {
 			t.Errorf("%s: two threads give other bytes than one", name)
 		}
 	}

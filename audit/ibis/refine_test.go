@@ -36,6 +36,11 @@ func newLoop(t *testing.T, dev kernels.Device, sizes ...int) *loop {
 		sizes = []int{6, 5, 3}
 	}
 	rest, canaries := loopNumbers()
+	return loopOf(t, dev, rest, canaries, sizes...)
+}
+
+func loopOf(t *testing.T, dev kernels.Device, rest, canaries *numbers, sizes ...int) *loop {
+	t.Helper()
 	l := &loop{t: t, dev: dev, rest: mustUpload(t, dev, rest), canaries: mustUpload(t, dev, canaries)}
 	for i, m := range []**models.Model{&l.star, &l.theta} {
 		var err error
