@@ -160,6 +160,27 @@ func TestExactIsTheInverseHessian(t *testing.T) {
 	}
 }
 
+// More examples than a block has.
+func TestExactTakesAllExamples(t *testing.T) {
+	ctx := context.Background()
+	r, l, theta := convexRig(t, blockLen+52)
+	_, h := l.derivatives(theta, -1)
+	f := must[Influence](t)(Exact(r.m, r.d, l.l2))
+	defer f.Free()
+	index := []int{blockLen + 51, 3}
+	cols := must[Columns](t)(f.Among(ctx, r.d, index))
+	defer cols.Free()
+	got := must[[][]float64](t)(cols.Columns(ctx, []int{0}))[0]
+	var v mat.VecDense
+	if err := v.SolveVec(h, vec(l.gradient(theta, index[0]))); err != nil {
+		t.Fatal(err)
+	}
+	want := []float64{mat.Dot(vec(l.gradient(theta, index[0])), &v), mat.Dot(vec(l.gradient(theta, index[1])), &v)}
+	if err := furthest(got, want); !(err <= 1e-7) { // as above
+		t.Errorf("influences are off by %.2g: %v, expected %v", err, got, want)
+	}
+}
+
 // On a convex model influence must rank what leaving an example out does.
 func TestExactAgreesWithLeavingOut(t *testing.T) {
 	r, l, theta := convexRig(t, 90)

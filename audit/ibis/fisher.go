@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/aviary-audit/aviary/internal/rng"
 	"github.com/aviary-audit/aviary/models"
@@ -24,13 +25,15 @@ type Fisher struct {
 	Expected bool
 }
 
-// walk runs the model on the training data and calls f, for each block, with
-// the Kronecker factors of its layers: in the order of the backward pass, with
-// the gradient of the loss at labels of the model's own. With Expected f is
-// called once for each class, and the gradients carry the root of its
-// probability. again is true for all calls but the first of a block.
-func (f Fisher) walk(ctx context.Context, m *models.Model, d *train.Data, progress Progress,
-	each func(c *tensor.Ctx, layers []models.Factors, again bool) error) error {
+// visit sees the Kronecker factors of all layers for a block of examples, in
+// the order of the backward pass. again is true if the block, and so the
+// layers' inputs, have been seen before, with other labels.
+type visit func(c *tensor.Ctx, layers []models.Factors, again bool) error
+
+// walk runs the model on the training data, block by block, with the gradients
+// of losses at labels of the model's own. With Expected, see is called once for
+// each class, whose gradients carry the root of its probability.
+func (f Fisher) walk(ctx context.Context, m *models.Model, d *train.Data, progress Progress, see visit) error {
 	r, err := newReader(m.Device(), d, nil)
 	if err != nil {
 		return err
@@ -39,7 +42,7 @@ func (f Fisher) walk(ctx context.Context, m *models.Model, d *train.Data, progre
 	p := models.NewPass(m.Device())
 	p.Eval, p.KeepTaps = true, true
 	defer p.Free()
-	labels := rng.New(f.Seed, rng.Fisher)
+	uniform := rng.New(f.Seed, rng.Fisher)
 	return r.each(ctx, func(x tensor.Value, y *tensor.Tensor, from, to int) error {
 		p.Reset()
 		z, back := p.Output(m, x)
@@ -48,49 +51,35 @@ func (f Fisher) walk(ctx context.Context, m *models.Model, d *train.Data, progre
 		if err != nil {
 			return err
 		}
-		classes := z.Shape()[1]
-		if f.Expected {
-			err = f.allLabels(p, back, prob, table, classes, m, y, each)
-		} else {
-			m.Device().UploadInts(y.Mem(), draw(labels, table, classes))
-			back(p.SubOneHot(prob, y), false)
-			err = call(p, m, false, each)
+		n, classes := to-from, z.Shape()[1]
+		differentiate := func(labels []int32, weight tensor.Value, again bool) error {
+			m.Device().UploadInts(y.Mem(), labels)
+			p.Taps = nil
+			back(p.Weighted(p.SubOneHot(prob, y), weight), false)
+			layers, err := kronecker(m, p.Taps)
+			if err != nil {
+				return err
+			}
+			if err := see(p.Ctx, layers, again); err != nil {
+				return err
+			}
+			return p.Err()
 		}
-		if err == nil {
-			err = p.Err()
+		if !f.Expected {
+			err = differentiate(draw(uniform, table, classes), tensor.Value{}, false)
+		}
+		for k := 0; f.Expected && k < classes && err == nil; k++ {
+			root := make([]float64, n)
+			for i := range root {
+				root[i] = math.Sqrt(table[i*classes+k])
+			}
+			weight := p.NewX(n)
+			m.Device().UploadF64(weight.Mem(), root)
+			err = differentiate(slices.Repeat([]int32{int32(k)}, n), tensor.Const(weight), k > 0)
 		}
 		progress.tell(to, d.Len())
 		return err
 	})
-}
-
-// allLabels calls each once for every class, as walk says.
-func (f Fisher) allLabels(p *models.Pass, back models.Back, prob tensor.Value, table []float64, classes int,
-	m *models.Model, y *tensor.Tensor, each func(*tensor.Ctx, []models.Factors, bool) error) error {
-	n := y.Len()
-	host, root := make([]int32, n), make([]float64, n)
-	weight := p.NewX(n)
-	for k := range classes {
-		for i := range n {
-			host[i], root[i] = int32(k), math.Sqrt(table[i*classes+k])
-		}
-		m.Device().UploadInts(y.Mem(), host)
-		m.Device().UploadF64(weight.Mem(), root)
-		p.Taps = nil
-		back(p.Weighted(p.SubOneHot(prob, y), tensor.Const(weight)), false)
-		if err := call(p, m, k > 0, each); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func call(p *models.Pass, m *models.Model, again bool, each func(*tensor.Ctx, []models.Factors, bool) error) error {
-	layers, err := kronecker(m, p.Taps)
-	if err != nil {
-		return err
-	}
-	return each(p.Ctx, layers, again)
 }
 
 // draw takes a label for each row of prob: the first class at which the sum of

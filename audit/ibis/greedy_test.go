@@ -9,6 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/aviary-audit/aviary/kernels"
+	"github.com/aviary-audit/aviary/models"
+	"github.com/aviary-audit/aviary/models/train"
 )
 
 // table is Columns of a matrix, row by row.
@@ -129,6 +133,24 @@ func TestGreedyDropsColumns(t *testing.T) {
 		t.Error("no column was computed twice, so none was dropped: the test looks at nothing")
 	}
 }
+
+// Rows are scores, columns memberships.
+func TestMatrixIsNotTransposed(t *testing.T) {
+	r := newRig(t, kernels.Reference(), newCloud(9, 3, 1, 2), models.MLP(2, 3))
+	for _, batch := range []int{1, 4, 9, 20} {
+		c, _ := newTable(9, batch, 1)
+		if got := must[[]float64](t)(Matrix(context.Background(), tabled{c}, r.d)); !slices.Equal(got, c.matrix) {
+			t.Errorf("in batches of %d the matrix is %v, expected %v", batch, got, c.matrix)
+		}
+	}
+}
+
+// tabled is an Influence of a table.
+type tabled struct{ *table }
+
+func (f tabled) Self(context.Context, *train.Data, Progress) ([]float64, error) { return nil, nil }
+
+func (f tabled) Among(context.Context, *train.Data, []int) (Columns, error) { return f.table, nil }
 
 func TestGreedyTiesAndFailures(t *testing.T) {
 	ctx := context.Background()

@@ -2,6 +2,7 @@ package ibis
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/aviary-audit/aviary/kernels"
@@ -81,19 +82,20 @@ func TestBlocksAndCandidates(t *testing.T) {
 	ctx := context.Background()
 	r := newRig(t, kernels.Reference(), newCloud(blockLen+52, 3, 1.5, 3), models.MLP(3, 4, 3))
 	e := newExplicit(t, r)
-	index := []int{blockLen + 51, 7, blockLen, 0, 7}
+	index := append([]int{7}, firstN(r.d.Len())...)
+	slices.Reverse(index) // the last first, and example 7 twice
 	for _, c := range []struct {
 		make curvatureOf
 		want func(damping float64, seed uint64, f faults) []float64
 	}{{KFAC, e.kfac}, {EKFAC, e.ekfac}} {
 		k := must[Influence](t)(c.make(ctx, r.m, r.d, 0.2, Fisher{Seed: 9}, nil))
 		cols := must[Columns](t)(k.Among(ctx, r.d, index))
-		columns := must[[][]float64](t)(cols.Columns(ctx, []int{1, 3}))
+		columns := must[[][]float64](t)(cols.Columns(ctx, []int{1, len(index) - 1}))
 		self := must[[]float64](t)(k.Self(ctx, r.d, nil))
 		want := c.want(0.2, 9, faults{labels: drawn})
 		n := r.d.Len()
 		var got, due, diag []float64
-		for c, j := range []int{index[1], index[3]} {
+		for c, j := range []int{index[1], 7} {
 			for i, e := range index {
 				got, due = append(got, columns[c][i]), append(due, want[e*n+j])
 			}

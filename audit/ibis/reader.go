@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/aviary-audit/aviary/kernels"
 	"github.com/aviary-audit/aviary/models/train"
 	"github.com/aviary-audit/aviary/tensor"
-
-	"github.com/aviary-audit/aviary/kernels"
 )
 
 // blockLen is how many examples are on their way at once. Rows do not see each
