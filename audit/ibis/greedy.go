@@ -45,10 +45,13 @@ func greedy(ctx context.Context, self []float64, cols Columns, num int, progress
 	return g.chosen, nil
 }
 
+// taken is the ratio of a candidate that is chosen, below that of any other.
+var taken = math.Inf(-1)
+
 // picker is the state of greedy.
 type picker struct {
 	self    []float64
-	ratio   []float64 // of each candidate; -Inf once it is chosen
+	ratio   []float64 // of each candidate, or taken
 	largest []float64 // I(i, k) over the chosen k
 	clamp   float64
 	chosen  []int
@@ -69,10 +72,10 @@ func newPicker(self []float64) *picker {
 // next is the candidate with the largest ratio. At first the ratio is the
 // self-influence.
 func (g *picker) next() int {
-	best := 0
+	best, most := 0, taken
 	for i, r := range g.ratio {
-		if r > g.ratio[best] {
-			best = i
+		if r > most {
+			best, most = i, r
 		}
 	}
 	return best
@@ -87,7 +90,7 @@ func (g *picker) fetch(ctx context.Context, cols Columns) error {
 	}
 	var js []int
 	for i, r := range g.ratio {
-		if g.columns[i] == nil && !math.IsInf(r, -1) {
+		if g.columns[i] == nil && r != taken {
 			js = append(js, i)
 		}
 	}
@@ -111,12 +114,14 @@ func (g *picker) choose(k int) error {
 		if v-v != 0 {
 			return fmt.Errorf("ibis: the influence of candidate %d on %d is %v, expected a finite number", k, i, v)
 		}
-		g.largest[i] = max(g.largest[i], v)
-		if !math.IsInf(g.ratio[i], -1) {
-			g.ratio[i] = g.self[i] / max(g.largest[i], g.clamp)
+		if v > g.largest[i] {
+			g.largest[i] = v
+			if g.ratio[i] != taken {
+				g.ratio[i] = g.self[i] / max(v, g.clamp)
+			}
 		}
 	}
-	g.ratio[k] = math.Inf(-1)
+	g.ratio[k] = taken
 	g.columns[k] = nil
 	g.unused--
 	return nil
