@@ -81,13 +81,23 @@ func TestTPRAtFPRInterval(t *testing.T) {
 	if err := checkRanks(thresholdRanks); err != nil {
 		t.Error(err)
 	}
+	// Non-members 0, 1, …, 79 and a member above each: beyond the k-th largest
+	// non-member are k members. Ranks and bounds by scipy, alpha/4 = .05.
+	staircase := audit.Scores{}
+	for i := range 160 {
+		staircase.Value, staircase.Member = append(staircase.Value, float64(i)/2), append(staircase.Member, i%2 == 1)
+	}
+	e, err := TPRAtFPRInterval(staircase, 1, 10, .2)
+	if err != nil || e.Value != 9./80 || !near(e.Low, .01725694161667561, 1e-9) || !near(e.High, .2599718435412602, 1e-9) {
+		t.Errorf("staircase: %+v, %v", e, err)
+	}
 	// 20 non-members say nothing of a rate of 1 %, and with none beyond all
 	// four are sure to be counted: .9^20 = .12.
 	s := audit.Scores{}
 	for i := range 40 {
 		s.Value, s.Member = append(s.Value, float64(i)), append(s.Member, i >= 20)
 	}
-	e, err := TPRAtFPRInterval(s, 1, 100, .05)
+	e, err = TPRAtFPRInterval(s, 1, 100, .05)
 	if err != nil || e.Value != 1 || e.Low != 0 || e.High != 1 {
 		t.Errorf("few non-members: %+v, %v", e, err)
 	}
