@@ -147,7 +147,7 @@ func draws(n int, do func(q, s float64, steps int, delta float64)) {
 }
 
 func TestSandwich(t *testing.T) {
-	moved := 0
+	planted := 0
 	draws(200, func(q, s float64, steps int, delta float64) {
 		e := DPSGD(q, s, steps)
 		f, err := flatten(e)
@@ -172,18 +172,28 @@ func TestSandwich(t *testing.T) {
 		if err := sandwich(v, delta, exact); err != nil {
 			t.Errorf("%s, delta %g: %v", e.Name(), delta, err)
 		}
-		// An interval in the wrong place must be noticed; some draws will do.
-		for _, shift := range []float64{-2 * MaxWidth, 2 * MaxWidth} {
-			if v.Lower < 4*MaxWidth || moved == 40 {
-				return
-			}
-			moved++
-			wrong := Interval{v.Lower + shift, v.Estimate + shift, v.Upper + shift}
-			if sandwich(wrong, delta, exact) == nil {
-				t.Errorf("%s, delta %g: an interval moved by %g is not noticed", e.Name(), delta, shift)
+		// An interval in the wrong place must be noticed; some draws will do. So
+		// must an accountant that is 1 % too low, where that is more than the width.
+		wrong := []Interval{
+			{v.Lower - 2*MaxWidth, v.Estimate - 2*MaxWidth, v.Upper - 2*MaxWidth},
+			{v.Lower + 2*MaxWidth, v.Estimate + 2*MaxWidth, v.Upper + 2*MaxWidth},
+		}
+		if v.Lower > 200*MaxWidth {
+			wrong = append(wrong, Interval{0.99 * v.Lower, 0.99 * v.Estimate, 0.99 * v.Upper})
+		}
+		if v.Lower < 4*MaxWidth || planted >= 40 {
+			return
+		}
+		for _, w := range wrong {
+			planted++
+			if sandwich(w, delta, exact) == nil {
+				t.Errorf("%s, delta %g: %+v for %+v is not noticed", e.Name(), delta, w, v)
 			}
 		}
 	})
+	if planted < 40 {
+		t.Errorf("%d wrong intervals were tried", planted)
+	}
 }
 
 // TestGridBounds compares the curves of one release on coarse grids with exact

@@ -46,6 +46,45 @@ func TestFFT(t *testing.T) {
 	}
 }
 
+// TestRealFFT convolves real sequences and compares with the sums themselves;
+// the lengths have both kinds of halving.
+func TestRealFFT(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for n := 4; n <= 512; n *= 2 {
+		a, b := make([]float64, n), make([]float64, n)
+		for i := range a {
+			a[i], b[i] = r.NormFloat64(), r.NormFloat64()
+		}
+		want := make([]float64, n)
+		for i, v := range a {
+			for j, w := range b {
+				for k, u := range a {
+					if n <= 32 {
+						want[(i+j+k)%n] += v * w * u
+					}
+				}
+				if n > 32 {
+					want[(i+j)%n] += v * w
+				}
+			}
+		}
+		f := newRealFFT(n)
+		s := f.forward(append([]float64(nil), a...))
+		if n <= 32 {
+			s.power(2)
+		}
+		s.multiply(f.forward(append([]float64(nil), b...)))
+		got := make([]float64, n)
+		f.inverse(s, got)
+		for i := range got {
+			// Sums of n or n² products of normals; some ulps for each of the stages.
+			if !(math.Abs(got[i]/float64(n)-want[i]) <= 1e-14*float64(n)) {
+				t.Fatalf("n = %d: %d is %v, want %v", n, i, got[i]/float64(n), want[i])
+			}
+		}
+	}
+}
+
 func BenchmarkFFT(b *testing.B) {
 	for _, n := range []int{1 << 17, 1 << 18, 1 << 20} {
 		x := make([]complex128, n)

@@ -53,47 +53,45 @@ func (f flat) opacus(delta float64) (Interval, error) {
 	}
 	first := 1 - n/2 // of the nodes, multiples of dt
 	shift := 0.0
-	transform := newFFT(n)
-	product := make([]complex128, n)
-	for i := range product {
-		product[i] = complex(1, 1)
-	}
-	p, q := make([]float64, n+2), make([]float64, n+2)
-	z := make([]complex128, n)
-	for _, ph := range f.phases {
+	transform := newRealFFT(n)
+	var product spectrum
+	x := make([]float64, n)
+	for i, ph := range f.phases {
 		l, err := lawOf(ph.event, AddRemove)
 		if err != nil {
 			return Interval{}, err
 		}
 		// Cells where the loss hardly ever falls stay empty.
-		clear(p)
 		low, high := l.span(1e-24)
 		from := min(max(int(math.Floor(low/dt))-first, 0), n)
 		to := min(max(int(math.Ceil(high/dt))-first+2, from), n)
-		l.cells(func(i int) float64 { return (float64(first+from+i) - 0.5) * dt }, p[from:to+2], q[from:to+2])
-		p[from], p[to+1] = 0, 0
+		p, q := make([]float64, to-from+2), make([]float64, to-from+2)
+		l.cells(func(i int) float64 { return (float64(first+from+i) - 0.5) * dt }, p, q)
+		p = p[1 : len(p)-1]
 		// Truncate to the mesh, and keep the mean.
 		total, mean, exact := 0.0, 0.0, 0.0
-		for i, v := range p[1 : n+1] {
+		for i, v := range p {
 			total += v
-			mean += v * float64(first+i) * dt
+			mean += v * float64(first+from+i) * dt
 		}
 		l.sample(1<<13, func(loss, p, _ float64) { exact += p * loss })
 		shift += float64(ph.count) * (exact - mean/total)
-		clear(z)
-		for i, v := range p[1 : n+1] {
-			z[(first+i)&(n-1)] = complex(v/total, 0)
+		clear(x)
+		for i, v := range p {
+			x[(first+from+i)&(n-1)] = v / total
 		}
-		transform.forward(z)
-		multiplyPowers(product, z, ph.count)
+		one := transform.forward(x)
+		one.power(ph.count)
+		if i == 0 {
+			product = one
+		} else {
+			product.multiply(one)
+		}
 	}
-	transform.inverse(product)
-	losses := opacusLosses{product, first, dt, shift}
-	return Interval{
-		Lower:    losses.epsilon(delta+deltaError) - opacusError,
-		Estimate: losses.epsilon(delta),
-		Upper:    losses.epsilon(delta-deltaError) + opacusError,
-	}, nil
+	transform.inverse(product, x)
+	losses := opacusLosses{x, first, dt, shift}
+	eps := losses.epsilons([3]float64{delta - deltaError, delta, delta + deltaError})
+	return Interval{Lower: eps[2] - opacusError, Estimate: eps[1], Upper: eps[0] + opacusError}, nil
 }
 
 // opacusMesh is how far the mesh reaches on either side of 0, and its step.
@@ -117,34 +115,46 @@ func (f flat) opacusMesh(deltaError float64) (half, dt float64) {
 	return half, opacusError / math.Sqrt(float64(releases)/2*math.Log(12/deltaError))
 }
 
-// opacusLosses is a composed distribution: real(sum[i mod n])/n is the mass at
-// the loss i·dt + shift.
+// opacusLosses is a composed distribution: sum[i mod n]/n is the mass at the
+// loss i·dt + shift.
 type opacusLosses struct {
-	sum       []complex128
+	sum       []float64
 	first     int
 	dt, shift float64
 }
 
-// epsilon goes down from the mesh's end to the first node where the divergence
-// exceeds delta, and solves between the last two. It may be negative.
-func (o opacusLosses) epsilon(delta float64) float64 {
+// epsilons goes down from the mesh's end to the first node where the divergence
+// exceeds each delta, which grow, and solves between the last two. They may be
+// negative.
+func (o opacusLosses) epsilons(deltas [3]float64) (eps [3]float64) {
 	n := len(o.sum)
-	eps := float64(o.first+n-1)*o.dt + o.shift
+	last := float64(o.first+n-1)*o.dt + o.shift
 	p, q := 0.0, 0.0
 	weight, grow := 0.0, math.Exp(o.dt) // weight is e^-loss, found afresh now and then
+	at := 0
+	solve := func(p, q float64) {
+		eps[at] = last
+		if p > deltas[at] && q > 0 {
+			eps[at] = math.Log((p - deltas[at]) / q)
+		}
+		at++
+	}
 	for i := o.first + n - 1; i >= o.first; i-- {
 		if weight *= grow; i&127 == 127 || weight == 0 {
 			weight = math.Exp(-float64(i)*o.dt - o.shift)
 		}
-		mass := real(o.sum[i&(n-1)]) / float64(n)
+		mass := o.sum[i&(n-1)] / float64(n)
+		before, beforeQ := p, q
 		p += mass
 		q += mass * weight
-		if p-q/weight > delta {
-			break
+		for p-q/weight > deltas[at] {
+			if solve(before, beforeQ); at == len(deltas) {
+				return eps
+			}
 		}
-		if p > delta && q > 0 {
-			eps = math.Log((p - delta) / q)
-		}
+	}
+	for at < len(deltas) {
+		solve(p, q)
 	}
 	return eps
 }

@@ -119,9 +119,13 @@ func logMoment(sum []counted, dt, lambda float64) float64 {
 		// The largest term is set apart, so that it neither over- nor underflows.
 		top := math.Max(lambda*float64(c.first+low)*dt, lambda*float64(c.first+high)*dt)
 		moment := 0.0
+		weight, grow := 0.0, math.Exp(lambda*dt)
 		for j := low; j <= high; j++ {
+			if weight *= grow; j&127 == 0 || j == low || !(weight > 1e-290 && weight < 2) { // found afresh
+				weight = math.Exp(lambda*float64(c.first+j)*dt - top)
+			}
 			if v := c.p[j]; v > 0 {
-				moment += v * math.Exp(lambda*float64(c.first+j)*dt-top)
+				moment += v * weight
 			}
 		}
 		total += float64(c.count) * (top + math.Log(moment))
