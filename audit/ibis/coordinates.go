@@ -124,6 +124,9 @@ func (p *projector) self(ctx context.Context, d *train.Data, progress Progress,
 // own. The caller frees them, after an error as well.
 func (p *projector) collect(ctx context.Context, d *train.Data, index []int) ([]coordinates, error) {
 	dev := p.m.Device()
+	if len(index) == 0 {
+		return nil, errNoCandidates
+	}
 	all := make([]coordinates, len(p.layers))
 	for i, b := range p.layers {
 		var err error

@@ -81,6 +81,9 @@ func (e *exact) Self(ctx context.Context, d *train.Data, progress Progress) ([]f
 
 // Among implements Influence.
 func (e *exact) Among(_ context.Context, d *train.Data, index []int) (Columns, error) {
+	if len(index) == 0 {
+		return nil, errNoCandidates
+	}
 	r, err := newReader(e.m.Device(), d, index)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package ibis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -86,6 +87,8 @@ func among(ctx context.Context, f Influence, d *train.Data, index []int, progres
 	}
 	return matrix, nil
 }
+
+var errNoCandidates = errors.New("ibis: no candidates, expected at least one")
 
 // checkDamping refuses a damping with which H may have no inverse.
 func checkDamping(damping float64) error {

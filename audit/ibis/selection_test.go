@@ -158,8 +158,12 @@ func TestSelectRefuses(t *testing.T) {
 	if _, err := k.Among(ctx, r.d, []int{3, 30}); err == nil || !strings.Contains(err.Error(), "example 30, expected one from 0 to 29") {
 		t.Errorf("a candidate out of range: %v", err)
 	}
-	if _, err := k.Among(ctx, r.d, []int{}); err == nil {
-		t.Error("no candidates were taken")
+	e := must[Influence](t)(Exact(r.m, r.d, 0.1))
+	defer e.Free()
+	for _, f := range []Influence{k, e} {
+		if _, err := f.Among(ctx, r.d, nil); !errors.Is(err, errNoCandidates) {
+			t.Errorf("no candidates: %v", err)
+		}
 	}
 }
 
