@@ -27,18 +27,22 @@ if ! "$PYTHON" -m venv $site "$venv"; then
 	exit 0
 fi
 
-# install NAME ROWS installs the pinned NAME unless it is there.
+# install NAME ROWS [OPTION] installs the pinned NAME unless it is there.
 install() {
 	"$venv/bin/python" -c "import $1" 2>/dev/null && return 0
-	"$venv/bin/python" -m pip install --quiet "$(grep "^$1==" "$here/requirements.txt")" &&
+	"$venv/bin/python" -m pip install --quiet ${3:-} "$(grep "^$1==" "$here/requirements.txt")" &&
 		"$venv/bin/python" -c "import $1" && return 0
 	echo "peers: $1 could not be installed: missing rows: $2"
 }
 install numpy "GEMM by OpenBLAS, and every row of torch"
 install torch "GEMM by torch, steps, gradient+HVP, training"
+# Without what they depend on, which is here already: Opacus asks for other versions of torch.
+install scipy "scipy's Clopper-Pearson bounds, and all of Opacus" --no-deps
+install opt_einsum "all of Opacus" --no-deps
+install opacus "accounting and calibration by Opacus" --no-deps
 
 "$venv/bin/python" - <<'PY'
-for name in ("numpy", "torch"):
+for name in ("numpy", "torch", "scipy", "opacus"):
     try:
         print("peers:", name, __import__(name).__version__)
     except ImportError:

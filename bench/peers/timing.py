@@ -55,15 +55,18 @@ def measure(run, seconds, least=5):
     return wall, cpu
 
 
+# Rows that take seconds.
+LONG = ("train/", "accounting/opacus-fine", "accounting/opacus-calibration")
+
+
 def answer(name, row, seconds, threads):
     run, note = row
-    least = 1 if name.startswith("train/") else 5
-    if name.startswith("train/"):  # seconds long: no warm-up, one sample
+    if name.startswith(LONG):  # no warm-up, one sample
         c, w = time.process_time(), time.perf_counter()
         run()
         wall, cpu = [time.perf_counter() - w], [time.process_time() - c]
     else:
-        wall, cpu = measure(run, seconds, least)
+        wall, cpu = measure(run, seconds)
     return {
         "name": name,
         "threads": threads,

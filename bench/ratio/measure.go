@@ -17,8 +17,8 @@ import (
 	"github.com/aviary-audit/aviary/kernels"
 )
 
-// auditRounds are the rounds of the rows that take seconds.
-const auditRounds = 3
+// slowRounds are the rounds of the rows that take seconds.
+const slowRounds = 3
 
 // droppedAt is how much slower than the fastest peer of the first round a peer
 // may be to be measured further.
@@ -42,9 +42,9 @@ func measureAll(ctx context.Context, o options, threads int, t *table) ([]result
 		return nil, err
 	}
 	defer dev.Close()
-	m := &measurer{opts: o, threads: threads, dev: dev, makers: works(dev)}
+	m := &measurer{opts: o, threads: threads, dev: dev, makers: works(dev, threads)}
 	t.Device = dev.Name()
-	for _, script := range []string{"bench/peers/gemm_peers.py", "bench/peers/torch_mlp.py"} {
+	for _, script := range []string{"bench/peers/gemm_peers.py", "bench/peers/torch_mlp.py", "bench/peers/accounting_peers.py"} {
 		p, err := startPeer(ctx, o.python, script, o.data, threads)
 		if err != nil {
 			if why := err.Error(); !slices.Contains(m.absent, why) {
@@ -83,7 +83,7 @@ type contestant struct {
 // measure plays the rounds of a row. What cannot be measured is in the result,
 // as missing.
 func (m *measurer) measure(ctx context.Context, r row) result {
-	res := result{Name: r.name, Threads: m.threads, Clock: clockFor(m.threads), Target: r.target, Speed: r.speed}
+	res := result{Name: r.name, Threads: m.threads, Clock: clockFor(m.threads), Target: r.target, Speed: r.speed, Absolute: r.absolute || r.memory}
 	if r.memory {
 		res.Clock = memory
 	}
@@ -107,8 +107,8 @@ func (m *measurer) measure(ctx context.Context, r row) result {
 		theirs = append(theirs, find(p))
 	}
 	rounds := m.opts.rounds
-	if r.ours == audit {
-		rounds = min(rounds, auditRounds)
+	if r.slow {
+		rounds = min(rounds, slowRounds)
 	}
 	if r.memory && len(m.audits) > 0 { // the audits of the row before will do
 		ours.turns, rounds = m.audits, 0

@@ -117,8 +117,10 @@ func TestJudge(t *testing.T) {
 		"NaN":          {result{Target: 1}, turns("a", math.NaN()), []*contestant{turns("b", 4)}, math.NaN(), "b", notMet},
 		"no peer":      {result{Target: 1}, turns("a", 3), []*contestant{failed}, 0, "", missing},
 		"not ours":     {result{Target: 1}, failed, []*contestant{turns("b", 4)}, 0, "", missing},
-		"memory":       {result{Target: 600, Clock: memory}, turns("a", 500, 700, 550), nil, 550, "", met},
-		"more memory":  {result{Target: 600, Clock: memory}, turns("a", 601), nil, 601, "", notMet},
+		"memory":       {result{Target: 600, Clock: memory, Absolute: true}, turns("a", 500, 700, 550), nil, 550, "", met},
+		"more memory":  {result{Target: 600, Clock: memory, Absolute: true}, turns("a", 601), nil, 601, "", notMet},
+		"own time":     {result{Target: 1, Absolute: true}, turns("a", 0.5, 0.7, 9), nil, 0.7, "", met},
+		"own too long": {result{Target: 1, Absolute: true}, turns("a", 1.1), nil, 1.1, "", notMet},
 	} {
 		res := c.res
 		res.judge(c.ours, c.theirs)

@@ -20,18 +20,20 @@ import (
 
 // result is one line of the table. Numbers that are not known are left out.
 type result struct {
-	Name    string  `json:"name"`
-	Threads int     `json:"threads"`
-	Clock   clock   `json:"clock"`
-	Speed   bool    `json:"speed"` // the ratio is theirs/ours
-	Ours    float64 `json:"ours,omitempty"`
-	Peer    string  `json:"peer,omitempty"` // the fastest
-	Theirs  float64 `json:"theirs,omitempty"`
-	Ratio   float64 `json:"ratio,omitempty"` // median of the rounds'
-	Best    float64 `json:"best,omitempty"`  // that of the best turns of either side: far from Ratio where the machine was busy
-	Target  float64 `json:"target,omitempty"`
-	Verdict verdict `json:"verdict"`
-	Why     string  `json:"why,omitempty"` // what is missing
+	Name    string `json:"name"`
+	Threads int    `json:"threads"`
+	Clock   clock  `json:"clock"`
+	Speed   bool   `json:"speed"` // the ratio is theirs/ours
+	// Absolute: there is no ratio; the target is for Ours, in seconds or MB.
+	Absolute bool    `json:"absolute,omitempty"`
+	Ours     float64 `json:"ours,omitempty"`
+	Peer     string  `json:"peer,omitempty"` // the fastest
+	Theirs   float64 `json:"theirs,omitempty"`
+	Ratio    float64 `json:"ratio,omitempty"` // median of the rounds'
+	Best     float64 `json:"best,omitempty"`  // that of the best turns of either side: far from Ratio where the machine was busy
+	Target   float64 `json:"target,omitempty"`
+	Verdict  verdict `json:"verdict"`
+	Why      string  `json:"why,omitempty"` // what is missing
 
 	Rounds []float64           `json:"rounds,omitempty"` // the ratio of each
 	Turns  map[string][]figure `json:"turns,omitempty"`
@@ -68,7 +70,7 @@ func (r *result) judge(ours *contestant, theirs []*contestant) {
 		return
 	}
 	r.Ours = ours.median(r.Clock)
-	if r.Clock == memory {
+	if r.Absolute {
 		r.Ratio = r.Ours
 		r.Verdict = r.verdict()
 		return
@@ -164,7 +166,7 @@ func (t *table) text() string {
 			return fmt.Sprintf("%.3f ms", 1000*x)
 		}
 		ratio, best, target := "-", "-", "-"
-		if r.Clock != memory && r.Ratio != 0 {
+		if !r.Absolute && r.Ratio != 0 {
 			ratio, best = fmt.Sprintf("%.3f", r.Ratio), fmt.Sprintf("%.3f", r.Best)
 		}
 		if r.Target != 0 {
@@ -173,6 +175,9 @@ func (t *table) text() string {
 				sign = "≥"
 			}
 			target = fmt.Sprintf("%s %g", sign, r.Target)
+			if r.Absolute {
+				target = "≤ " + unit(r.Target)
+			}
 		}
 		note := string(r.Verdict)
 		if r.Why != "" {
@@ -204,7 +209,7 @@ func (t *table) markdown() string {
 	fmt.Fprintf(&b, "* the audit: `%s`\n\n", t.Audit)
 	b.WriteString("Ours and the peers take turns; a round's figure is the best run of a turn, the ratio the median over rounds; " +
 		"\"best\" compares the best turns of all, and is far from it where the machine was busy. " +
-		"Ratios of products are speeds (theirs/ours in time, more is better), all others are times (ours/theirs, less is better). " +
+		"Ratios with a target of ≥, and those of accounting, are speeds (theirs/ours in time, more is better), all others are times (ours/theirs, less is better). " +
 		"One thread: CPU time. More: wall time. Of several peers the fastest counts. Every turn is in the JSON beside this file.\n\n")
 	fmt.Fprintf(&b, "```\n%s```\n", t.text())
 	return b.String()
