@@ -25,9 +25,13 @@ func newFFT(n int) *fft {
 	for size := n; size >= 8; size /= 4 {
 		w := make([]complex128, size/4)
 		if len(f.twiddle) == 0 {
-			for j := range w {
-				sin, cos := math.Sincos(-2 * math.Pi * float64(j) / float64(size))
-				w[j] = complex(cos, sin)
+			// A root and its mirror image in the diagonal, at once.
+			for j := range size/8 + 1 {
+				sin, cos := math.Sincos(2 * math.Pi * float64(j) / float64(size))
+				w[j] = complex(cos, -sin)
+				if j > 0 {
+					w[size/4-j] = complex(sin, -cos)
+				}
 			}
 		} else {
 			above := f.twiddle[len(f.twiddle)-1]
