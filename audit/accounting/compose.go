@@ -10,6 +10,9 @@ import (
 const (
 	minPoints = 1 << 15
 	maxPoints = 1 << 24
+	// serialFrom is the length above which the two directions are not composed at
+	// once, since each takes some 64 bytes a point.
+	serialFrom = 1 << 21
 	// maxLoss keeps e^loss far from overflow.
 	maxLoss = 600
 	// The estimate's grid is this much coarser than that of the bounds.
@@ -110,7 +113,8 @@ func compose(phases []phase, relation Relation, g grid) ([2]*half, error) {
 		}
 	}
 	if n > maxPoints {
-		return halves, fmt.Errorf("accounting: a grid of %d points is needed, %d are allowed", n, maxPoints)
+		return halves, fmt.Errorf("accounting: %s, %d steps in all: a grid of %d points is needed, %d are allowed: too little noise or too many steps",
+			phases[0].event.Name(), total, n, maxPoints)
 	}
 	if !g.rough {
 		// Errors measured on Gaussians, whose tails are known, are below a third of
@@ -124,6 +128,9 @@ func compose(phases []phase, relation Relation, g grid) ([2]*half, error) {
 				f.composeHalf(h, parts, d, windows[d].first)
 				h.slack = (windows[d].outside + rounding) * math.Exp(h.tilt.logMoment)
 			})
+			if n > serialFrom {
+				wait.Wait()
+			}
 		}
 		wait.Wait()
 	}

@@ -72,8 +72,13 @@ func TestOddNumbers(t *testing.T) {
 		check(t, 1, v, 2, 1e-5)
 		check(t, .1, 1, 3, v)
 	}
-	for _, steps := range []int{math.MinInt, -1, 0, 1, maxCount + 1, math.MaxInt} {
+	for _, steps := range []int{math.MinInt, -1, 0, 1, maxCount + 1, 1 << 40, math.MaxInt} {
 		check(t, .1, 1, steps, 1e-5)
+	}
+	// Too fine a grid is refused, by name.
+	_, err := tight(DPSGD(1-1e-12, .05, 100), 1e-12)
+	if err == nil || !strings.Contains(err.Error(), "noise 0.05, 100 steps") || !strings.Contains(err.Error(), "grid") {
+		t.Errorf("error %v does not say whose grid is too fine", err)
 	}
 	for _, v := range oddFloats {
 		e := SelfComposed{Laplace{Scale: v}, 2}
