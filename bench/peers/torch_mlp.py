@@ -9,77 +9,30 @@ import timing
 
 args = timing.prepare(__doc__)
 
-import gzip  # noqa: E402
-import os  # noqa: E402
-import struct  # noqa: E402
-
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+
+from mlp import Flat, digits, sgd  # noqa: E402
 
 torch.set_num_threads(args.threads)
 torch.manual_seed(1)
 
 BATCH = 256
 SIZES = (784, 512, 512, 10)
-LR, MOMENTUM, DECAY = 0.1, 0.9, 1e-5
 CLIP, SIGMA = 1.0, 1.0
 
 
-class Flat:
-    """An MLP whose parameters and gradients are views of two flat vectors."""
-
-    def __init__(self, sizes):
-        shapes = [s for i, o in zip(sizes, sizes[1:]) for s in ((o, i), (o,))]
-        total = sum(torch.Size(s).numel() for s in shapes)
-        self.p, self.p.grad = torch.zeros(total), torch.zeros(total)
-        cut = torch.cumsum(torch.tensor([0] + [torch.Size(s).numel() for s in shapes]), 0).tolist()
-        views = [[v[a:b].view(s) for a, b, s in zip(cut, cut[1:], shapes)] for v in (self.p, self.p.grad)]
-        self.w, self.b = views[0][0::2], views[0][1::2]
-        self.gw, self.gb = views[1][0::2], views[1][1::2]
-        for w in self.w:
-            w.normal_(0, (2 / w.shape[1]) ** 0.5)
-
-    def forward(self, x):
-        """The inputs of every layer, and the logits last."""
-        h = [x]
-        for w, b in zip(self.w[:-1], self.b[:-1]):
-            h.append(torch.addmm(b, h[-1], w.t()).relu_())
-        h.append(torch.addmm(self.b[-1], h[-1], self.w[-1].t()))
-        return h
-
-    def deltas(self, h, y):
-        """Gradients of each example's own loss with respect to every layer's output."""
-        d = torch.softmax(h[-1], 1)
-        d[torch.arange(len(y)), y] -= 1
-        all = [d]
-        for w, x in zip(self.w[:0:-1], h[-2:0:-1]):
-            d = torch.ops.aten.threshold_backward(d @ w, x, 0)
-            all.append(d)
-        return all[::-1]
-
-    def accumulate(self, h, d):
-        for gw, gb, x, dy in zip(self.gw, self.gb, h, d):
-            torch.mm(dy.t(), x, out=gw)
-            torch.sum(dy, 0, out=gb)
-
-    def gradient(self, x, y):
-        h = self.forward(x)
-        d = self.deltas(h, y)
-        for dy in d:
-            dy.div_(len(y))
-        self.accumulate(h, d)
-
-    def clipped_gradient(self, x, y):
-        """Book-keeping: one backward pass; |dW|² of an example is |dy|² (|x|² + 1)."""
-        h = self.forward(x)
-        d = self.deltas(h, y)
-        sq = 0
-        for x_, dy in zip(h, d):
-            sq = sq + torch.linalg.vector_norm(dy, dim=1) ** 2 * (torch.linalg.vector_norm(x_, dim=1) ** 2 + 1)
-        c = (CLIP / (sq.sqrt() + 1e-30)).clamp_(max=1).div_(len(y)).unsqueeze(1)
-        for dy in d:
-            dy.mul_(c)
-        self.accumulate(h, d)
+def clipped_gradient(net, x, y):
+    """Book-keeping: one backward pass; |dW|² of an example is |dy|² (|x|² + 1)."""
+    h = net.forward(x)
+    d = net.deltas(h, y)
+    sq = 0
+    for x_, dy in zip(h, d):
+        sq = sq + torch.linalg.vector_norm(dy, dim=1) ** 2 * (torch.linalg.vector_norm(x_, dim=1) ** 2 + 1)
+    c = (CLIP / (sq.sqrt() + 1e-30)).clamp_(max=1).div_(len(y)).unsqueeze(1)
+    for dy in d:
+        dy.mul_(c)
+    net.accumulate(h, d)
 
 
 def batch():
@@ -89,10 +42,6 @@ def batch():
 def linear_net(sizes=SIZES):
     layers = [m for i, o in zip(sizes, sizes[1:]) for m in (torch.nn.Linear(i, o), torch.nn.ReLU())]
     return torch.nn.Sequential(*layers[:-1])
-
-
-def sgd(params):
-    return torch.optim.SGD(params, lr=LR, momentum=MOMENTUM, weight_decay=DECAY, fused=True)
 
 
 # Plain step.
@@ -208,21 +157,8 @@ def hvp_forward_over_reverse():
 # One audit's training: 784-256-10, 7 epochs of 60,000 digits, EMA at each step.
 
 
-def idx(name):
-    path = os.path.join(args.data, name)
-    with gzip.open(path + ".gz") if os.path.exists(path + ".gz") else open(path, "rb") as f:
-        raw = f.read()
-    dims = struct.unpack(">%dI" % raw[3], raw[4 : 4 + 4 * raw[3]])
-    return torch.frombuffer(bytearray(raw[4 + 4 * raw[3] :]), dtype=torch.uint8).view(dims)
-
-
-def digits():
-    x = idx("train-images-idx3-ubyte").reshape(-1, 784).float() / 255
-    return x, idx("train-labels-idx1-ubyte").long()
-
-
 def fit(manual, epochs=7):
-    x, y = digits()
+    x, y = digits(args.data)
 
     def run():
         if manual:
@@ -254,9 +190,9 @@ rows = {
     "step/plain/compile": lambda: step_autograd(compiled=True),
     "step/plain/manual": lambda: flat_step(Flat.gradient),
     "step/dp/two-backward": dp_two_backward,
-    "step/dp/manual": lambda: flat_step(Flat.clipped_gradient),
+    "step/dp/manual": lambda: flat_step(clipped_gradient),
     "step/dp-noise/two-backward": lambda: dp_two_backward(SIGMA),
-    "step/dp-noise/manual": lambda: flat_step(Flat.clipped_gradient, SIGMA),
+    "step/dp-noise/manual": lambda: flat_step(clipped_gradient, SIGMA),
     "gradient/autograd": gradient_autograd,
     "gradient/manual": gradient_manual,
     "hvp/double-backward": hvp_double_backward,
