@@ -81,6 +81,14 @@ func checkDelta(delta float64) error {
 	return nil
 }
 
+// checkEps refuses what is no ε.
+func checkEps(eps float64) error {
+	if !(eps >= 0) || math.IsInf(eps, 1) {
+		return fmt.Errorf("stats: eps: %v is not a finite number from 0 up", eps)
+	}
+	return nil
+}
+
 // largestRejected is the largest x at which rejected holds, to a relative
 // tolerance of 1e-10, given that it holds below some x and not above; 0 if it
 // does not hold at 0. The result is on the rejected side, and limit is returned

@@ -1,0 +1,96 @@
+package stats
+
+import "math"
+
+// Steinke is the bound of Steinke, Nasr and Jagielski 2023, theorem 5.2 (code in
+// their appendix D): a mechanism that is (ε, δ)-DP lets any attack guess r of m
+// independent fair coins so that, with q = 1/(1+e^-ε) and B ~ Bin(r, q),
+//
+//	P[correct >= v] <= P[B >= v] + 2 m δ max_{i=1..v} P[v-i <= B < v]/i.
+//
+// With δ = 0 the second term is absent. It holds whatever the mechanism, also
+// where one canary's fate tells of another's.
+type Steinke struct{ Delta float64 }
+
+// Name implements Estimator.
+func (Steinke) Name() string { return "steinke" }
+
+// Scope implements Estimator.
+func (Steinke) Scope() Scope { return ModelFree }
+
+// Assumption implements Estimator.
+func (Steinke) Assumption() string { return "independent fair coins" }
+
+// AtDelta implements Estimator.
+func (s Steinke) AtDelta() float64 { return s.Delta }
+
+// PValue implements Estimator.
+func (s Steinke) PValue(g Guesses, eps float64) (float64, error) {
+	if err := checkGuesses(g, s.Delta, eps); err != nil {
+		return 0, err
+	}
+	// q and 1-q by their own formulas, so that neither loses digits.
+	q := 1 / (1 + math.Exp(-eps))
+	p := binomialUpper(g.Correct, g.Guessed, q)
+	if s.Delta > 0 && g.Correct > 0 {
+		p += 2 * float64(g.Canaries) * s.Delta * steinkeSlack(g.Guessed, g.Correct, q)
+	}
+	return math.Min(1, p), nil
+}
+
+// steinkeSlack is max_{i=1..v} P[v-i <= B < v]/i for B ~ Bin(r, q): the largest
+// mean of the probabilities of v-1, v-2, ..., v-i.
+func steinkeSlack(r, v int, q float64) float64 {
+	best, sum := 0.0, 0.0
+	mode := int(float64(r+1) * q)
+	p := math.Exp(logBinomialPMF(v-1, r, q))
+	for i := 1; i <= v; i++ {
+		k := v - i
+		if i > 1 {
+			// P[k] from P[k+1], or anew where that has vanished.
+			if p > 1e-290 {
+				p *= float64(k+1) / float64(r-k) * (1 - q) / q
+			} else {
+				p = math.Exp(logBinomialPMF(k, r, q))
+			}
+		}
+		sum += p
+		mean := sum / float64(i)
+		if mean > best {
+			best = mean
+		} else if k < mode && p < mean {
+			break // below the mode the terms fall, and so do their means
+		}
+	}
+	return best
+}
+
+// Lower implements Estimator.
+func (s Steinke) Lower(g Guesses, alpha float64) (float64, error) {
+	return lowerByPValue(s, g, alpha)
+}
+
+// maxEps is where searches for ε end: e^-700 is about the smallest float.
+const maxEps = 700
+
+// lowerByPValue is the largest eps whose p-value is below alpha.
+func lowerByPValue[D any](e Estimator[D], d D, alpha float64) (float64, error) {
+	if err := checkAlpha(alpha); err != nil {
+		return 0, err
+	}
+	return largestRejected(maxEps, func(eps float64) (bool, error) {
+		p, err := e.PValue(d, eps)
+		return p < alpha, err
+	})
+}
+
+// checkGuesses refuses impossible arguments of a one-run test.
+func checkGuesses(g Guesses, delta, eps float64) error {
+	if err := g.Check(); err != nil {
+		return err
+	}
+	if err := checkDelta(delta); err != nil {
+		return err
+	}
+	return checkEps(eps)
+}
