@@ -1,0 +1,343 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// oneRunOracle is a row of values at δ = 1e-5 and 95 %: steinke pure and at δ by
+// an own port of the paper's appendix D, Mahloujifar's recursion equal to
+// jax_privacy's, Xiang's equal to their repository's results.
+var oneRunOracle = []struct {
+	m, r, v                   int
+	pure, steinke, mu, gdp, x float64
+}{
+	{1000, 1000, 525, 0, 0, 0, 0, 0},
+	{1000, 1000, 527, .001986, .001751, 0, 0, .005649},
+	{1000, 1000, 530, .013996, .013761, .005908, .015104, .050738},
+	{1000, 1000, 550, .094224, .093988, .057264, .185570, .408253},
+	{1000, 1000, 600, .297468, .297227, .163850, .583540, 1.435912},
+	{1000, 1000, 700, .732011, .731740, .357211, 1.371979, 3.920272},
+	{1000, 1000, 800, 1.254330, 1.253984, .575553, 2.333243, 7.227619},
+	{1000, 1000, 900, 2.021233, 2.020646, .880396, 3.779338, 12.414780},
+	{1000, 1000, 990, 4.063206, 4.059247, 1.637182, 7.833052, 26.422716},
+	{1000, 1000, 1000, 5.809068, 5.782283, 2.368074, 12.334569, 37.819305},
+	{1000, 20, 15, .178140, .165957, .052782, .169784, .220300},
+	{1000, 20, 20, 1.822716, 1.791284, .582164, 2.363368, 2.716463},
+	{1000, 50, 40, .774085, .768340, .273616, 1.022824, 1.249067},
+	{1000, 100, 60, .051915, .049549, .015267, .043523, .075572},
+	{1000, 100, 75, .702214, .699467, .269495, 1.005916, 1.287064},
+	{1000, 100, 90, 1.630823, 1.626143, .602504, 2.456405, 3.164458},
+	{1000, 100, 100, 3.492965, 3.465376, 1.225533, 5.549028, 6.795966},
+	{1000, 200, 150, .821396, .819973, .339466, 1.296916, 1.816767},
+	{1000, 500, 350, .683260, .682726, .314881, 1.193744, 2.121607},
+	{100, 100, 80, .958392, .958086, .530689, 2.130336, 5.320260},
+	{500, 500, 300, .251685, .251445, .147425, .520023, 1.194592},
+	{10000, 1000, 750, .976667, .973610, .346382, 1.326113, 1.836613},
+	{10000, 10000, 6000, .371706, .371461, .172949, .619003, 1.836917},
+	{100000, 10000, 6500, .584373, .581627, .198577, .719881, 1.054602},
+}
+
+func lowerOf[D any](t *testing.T, e Estimator[D], d D, alpha float64) float64 {
+	t.Helper()
+	eps, err := e.Lower(d, alpha)
+	if err != nil {
+		t.Fatalf("%s of %+v: %v", e.Name(), d, err)
+	}
+	return eps
+}
+
+func TestOneRunTables(t *testing.T) {
+	const delta = 1e-5
+	for _, o := range oneRunOracle {
+		g := Guesses{o.m, o.r, o.v}
+		for _, row := range []struct {
+			e    Estimator[Guesses]
+			want float64
+		}{
+			{Steinke{}, o.pure}, {Steinke{delta}, o.steinke}, {MahloujifarGDP{delta}, o.gdp}, {XiangIID{delta}, o.x},
+		} {
+			if got := lowerOf(t, row.e, g, .05); !(math.Abs(got-row.want) <= 1e-4) {
+				t.Errorf("%s of %v: %v, want %v", row.e.Name(), g, got, row.want)
+			}
+		}
+		mu, err := largestRejected(maxMu, func(mu float64) (bool, error) { return rejectsTradeOff(g, .05, gaussianCurve(mu)), nil })
+		if err != nil || !(math.Abs(mu-o.mu) <= 1e-5) {
+			t.Errorf("mu of %v: %v, %v, want %v", g, mu, err, o.mu)
+		}
+	}
+}
+
+// TestOneRunPins: values published with the papers and their code.
+func TestOneRunPins(t *testing.T) {
+	for _, o := range []struct {
+		e     Estimator[Guesses]
+		g     Guesses
+		alpha float64
+		want  float64
+		tol   float64
+	}{
+		{Steinke{1e-4}, Guesses{1000, 100, 75}, .05, .6729846634, 1e-8},
+		{Steinke{1e-5}, Guesses{100000, 1510, 1439}, .05, 2.6758510061, 1e-8},
+		{MahloujifarGDP{1e-5}, Guesses{1000, 100, 90}, .01, 1.9820861510, 1e-6},
+		{MahloujifarGDP{1e-6}, Guesses{1000, 100, 90}, .05, 2.7686827428, 1e-6},
+	} {
+		if got := lowerOf(t, o.e, o.g, o.alpha); !(math.Abs(got-o.want) <= o.tol) {
+			t.Errorf("%s of %v: %v, want %v", o.e.Name(), o.g, got, o.want)
+		}
+	}
+	for _, o := range []struct {
+		g                Guesses
+		eps, delta, want float64
+	}{
+		{Guesses{1000, 1000, 600}, .2, 1e-5, .00102324121523},
+		{Guesses{1000, 1000, 600}, .3, 1e-5, .0545983169407},
+		{Guesses{1000, 100, 75}, .673, 1e-4, .0500060733556},
+		{Guesses{1000, 100, 90}, 1.6, 1e-5, .0413696416524},
+		{Guesses{1000, 100, 90}, 1.6, 0, .0397481559425},
+	} {
+		if p, err := (Steinke{o.delta}).PValue(o.g, o.eps); err != nil || !(math.Abs(p/o.want-1) <= 1e-10) {
+			t.Errorf("p of %v: %v, %v, want %v", o.g, p, err, o.want)
+		}
+	}
+	for _, o := range []struct {
+		g    Guesses
+		want float64
+	}{{Guesses{10, 8, 7}, .0674242597}, {Guesses{10, 10, 10}, .6779575006}} {
+		mu, err := largestRejected(maxMu, func(mu float64) (bool, error) { return rejectsTradeOff(o.g, .05, gaussianCurve(mu)), nil })
+		if err != nil || !(math.Abs(mu-o.want) <= 1e-8) {
+			t.Errorf("mu of %v: %v, %v, want %v", o.g, mu, err, o.want)
+		}
+	}
+}
+
+// TestMahloujifarEpsDelta: near Steinke's bound, the better one by m.
+func TestMahloujifarEpsDelta(t *testing.T) {
+	for _, o := range oneRunOracle {
+		g := Guesses{o.m, o.r, o.v}
+		got := lowerOf(t, MahloujifarEpsDelta{1e-5}, g, .05)
+		if !(math.Abs(got-o.steinke) <= .02*o.steinke+.03) {
+			t.Errorf("%v: %v, Steinke %v", g, got, o.steinke)
+		}
+	}
+}
+
+// TestMahloujifarDPSGD: values of an accountant of another make.
+func TestMahloujifarDPSGD(t *testing.T) {
+	for _, o := range []struct {
+		g    Guesses
+		want float64
+	}{{Guesses{1000, 200, 150}, 1.3043}, {Guesses{1000, 100, 80}, 1.4102}} {
+		if got := lowerOf(t, MahloujifarDPSGD{.04, 1250, 1e-5}, o.g, .05); !(math.Abs(got-o.want) <= 2e-3) {
+			t.Errorf("%v: %v, want %v", o.g, got, o.want)
+		}
+	}
+}
+
+// TestOneRunMonotone: p-values grow with ε, and are α at the bound.
+func TestOneRunMonotone(t *testing.T) {
+	for _, e := range []Estimator[Guesses]{Steinke{1e-5}, Steinke{}, MahloujifarEpsDelta{1e-5}, MahloujifarGDP{1e-5}, XiangIID{1e-5}} {
+		for _, g := range []Guesses{{1000, 200, 150}, {1000, 1000, 600}, {100, 20, 19}, {50, 50, 50}} {
+			last := 0.0
+			for eps := 0.0; eps < 6; eps += .1 {
+				p, err := e.PValue(g, eps)
+				if err != nil || !(p >= last-1e-12 && p <= 1) {
+					t.Errorf("%s of %v at %v: p %v, %v after %v", e.Name(), g, eps, p, err, last)
+				}
+				last = p
+			}
+			low := lowerOf(t, e, g, .05)
+			if p, err := e.PValue(g, low); err != nil || !(math.Abs(p-.05) <= 1e-4) {
+				t.Errorf("%s of %v: p at the bound %v is %v, %v", e.Name(), g, low, p, err)
+			}
+		}
+	}
+}
+
+// sharedChannel is one game of the mechanism that shows what independence of
+// canaries hides: |y| of a Gaussian channel once for all, and each bit by
+// randomised response with ε = mu |y|. Given the other bits, each canary's view
+// is exactly mu-GDP.
+func sharedChannel(r *rand.Rand, m int, mu float64) int {
+	y := math.Abs(r.NormFloat64() + mu/2)
+	return binomialDraw(r, m, 1/(1+math.Exp(-mu*y)))
+}
+
+func binomialDraw(r *rand.Rand, n int, p float64) int {
+	k := 0
+	for range n {
+		if r.Float64() < p {
+			k++
+		}
+	}
+	return k
+}
+
+// falseClaims is the share of games whose p-value at eps is at most alpha.
+func falseClaims(t *testing.T, e Estimator[Guesses], games int, eps, alpha float64, m int, play func() int) float64 {
+	t.Helper()
+	claims, known := 0, map[int]bool{}
+	for range games {
+		v := play()
+		claim, ok := known[v]
+		if !ok {
+			p, err := e.PValue(Guesses{m, m, v}, eps)
+			if err != nil {
+				t.Fatal(err)
+			}
+			claim = p <= alpha
+			known[v] = claim
+		}
+		if claim {
+			claims++
+		}
+	}
+	return float64(claims) / float64(games)
+}
+
+// TestOneRunValidity: model-free bounds hold on every mechanism, family bounds
+// on theirs, and the suite sees the estimators that do not.
+func TestOneRunValidity(t *testing.T) {
+	const games, m, alpha, delta = 10000, 1000, .05, 1e-5
+	limit := alpha + 5*math.Sqrt(alpha*(1-alpha)/games)
+	r := rand.New(rand.NewPCG(1, 2))
+	response := func(eps float64) func() int {
+		return func() int { return binomialDraw(r, m, 1/(1+math.Exp(-eps))) }
+	}
+	gaussian := func(mu float64) func() int {
+		return func() int { return binomialDraw(r, m, normalBelow(mu/2)) }
+	}
+	shared := func(mu float64) func() int { return func() int { return sharedChannel(r, m, mu) } }
+	epsOf := func(mu float64) float64 {
+		eps, err := gaussianEps(mu, delta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return eps
+	}
+	for _, o := range []struct {
+		name  string
+		e     Estimator[Guesses]
+		eps   float64
+		play  func() int
+		holds bool
+	}{
+		{"response", Steinke{}, 1, response(1), true},
+		{"response", Steinke{delta}, 1, response(1), true},
+		{"response", MahloujifarEpsDelta{delta}, 1, response(1), true},
+		{"null", Steinke{}, 0, response(0), true},
+		{"null", MahloujifarEpsDelta{}, 0, response(0), true},
+		{"gaussian", Steinke{delta}, epsOf(1), gaussian(1), true},
+		{"gaussian", MahloujifarEpsDelta{delta}, epsOf(1), gaussian(1), true},
+		{"gaussian", MahloujifarGDP{delta}, epsOf(1), gaussian(1), true},
+		{"shared", Steinke{delta}, epsOf(.5), shared(.5), true},
+		{"shared", MahloujifarEpsDelta{delta}, epsOf(.5), shared(.5), true},
+		{"shared", MahloujifarGDP{delta}, epsOf(.5), shared(.5), true},
+		// What must be seen.
+		{"shared", XiangIID{delta}, epsOf(.5), shared(.5), false},
+		{"response", MahloujifarGDP{delta}, 1, response(1), false},
+		{"response, a tail off by one", offByOne{}, 1, response(1), false},
+	} {
+		share := falseClaims(t, o.e, games, o.eps, alpha, m, o.play)
+		if o.holds && !(share <= limit) || !o.holds && !(share > limit) {
+			t.Errorf("%s on %s: %v false claims, limit %v", o.e.Name(), o.name, share, limit)
+		}
+	}
+}
+
+// TestGDPIsNoModelFreeBound: on randomised response its ε is nearly always
+// above the truth.
+func TestGDPIsNoModelFreeBound(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	share := falseClaims(t, MahloujifarGDP{1e-5}, 1000, 1, .05, 1000, func() int { return binomialDraw(r, 1000, 1/(1+math.Exp(-1))) })
+	if !(share > .9) {
+		t.Errorf("above the truth in %v of the games", share)
+	}
+}
+
+// TestValidityNeedsDelta: a mechanism that gives 20 coins of 1,000 away and is
+// silent on the others is (0, .02)-DP.
+func TestValidityNeedsDelta(t *testing.T) {
+	const games, m, known = 10000, 1000, 20
+	r := rand.New(rand.NewPCG(5, 6))
+	play := func() Guesses {
+		k := binomialDraw(r, m, float64(known)/m)
+		return Guesses{m, known, min(k, known) + binomialDraw(r, known-min(k, known), .5)}
+	}
+	claims := func(e Estimator[Guesses]) float64 {
+		n := 0
+		for range games {
+			p, err := e.PValue(play(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p <= .05 {
+				n++
+			}
+		}
+		return float64(n) / games
+	}
+	limit := .05 + 5*math.Sqrt(.05*.95/games)
+	for _, e := range []Estimator[Guesses]{Steinke{.02}, MahloujifarEpsDelta{.02}} {
+		if share := claims(e); !(share <= limit) {
+			t.Errorf("%s: %v false claims", e.Name(), share)
+		}
+	}
+	if share := claims(Steinke{}); !(share > .5) {
+		t.Errorf("δ forgotten: only %v false claims", share)
+	}
+}
+
+// offByOne is Steinke's pure bound with P[B > v] for P[B >= v], and a level
+// that shows it.
+type offByOne struct{ Steinke }
+
+func (offByOne) PValue(g Guesses, eps float64) (float64, error) {
+	return binomialUpper(g.Correct+3, g.Guessed, 1/(1+math.Exp(-eps))), nil
+}
+
+func TestOneRunRefuses(t *testing.T) {
+	good := Guesses{100, 20, 15}
+	for _, o := range []struct {
+		e     Estimator[Guesses]
+		g     Guesses
+		eps   float64
+		alpha float64
+		want  string
+	}{
+		{Steinke{math.NaN()}, good, 1, .05, "delta: NaN"},
+		{Steinke{1}, good, 1, .05, "delta: 1"},
+		{Steinke{-1}, good, 1, .05, "delta: -1"},
+		{MahloujifarEpsDelta{math.Inf(1)}, good, 1, .05, "delta: +Inf"},
+		{MahloujifarGDP{0}, good, 1, .05, "delta: 0, expected above 0"},
+		{MahloujifarDPSGD{.1, 10, 0}, good, 1, .05, "delta: 0, expected above 0"},
+		{MahloujifarDPSGD{2, 10, 1e-5}, good, 1, .05, "sample rate"},
+		{XiangIID{0}, good, 1, .05, "delta: 0, expected above 0"},
+		{Steinke{}, Guesses{0, 1, 1}, 1, .05, "canaries: 0"},
+		{Steinke{}, Guesses{10, 11, 1}, 1, .05, "guesses: 11"},
+		{Steinke{}, Guesses{10, 5, 6}, 1, .05, "correct: 6"},
+		{Steinke{}, Guesses{10, 5, -1}, 1, .05, "correct: -1"},
+	} {
+		_, err := o.e.PValue(o.g, o.eps)
+		_, err2 := o.e.Lower(o.g, o.alpha)
+		for _, err := range []error{err, err2} {
+			if err == nil || !strings.Contains(err.Error(), o.want) {
+				t.Errorf("%s of %+v: %v does not say %q", o.e.Name(), o.g, err, o.want)
+			}
+		}
+	}
+	for _, e := range []Estimator[Guesses]{Steinke{1e-5}, MahloujifarEpsDelta{1e-5}, MahloujifarGDP{1e-5}, XiangIID{1e-5}} {
+		for _, eps := range []float64{math.NaN(), -1, math.Inf(1)} {
+			if p, err := e.PValue(good, eps); err == nil || !strings.Contains(err.Error(), "eps") {
+				t.Errorf("%s at %v: %v, %v", e.Name(), eps, p, err)
+			}
+		}
+		for _, alpha := range []float64{math.NaN(), 0, 1, -1} {
+			if v, err := e.Lower(good, alpha); err == nil || !strings.Contains(err.Error(), "alpha") {
+				t.Errorf("%s at level %v: %v, %v", e.Name(), alpha, v, err)
+			}
+		}
+	}
+}
