@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math/rand/v2"
+	"testing"
 
 	"github.com/aviary-audit/aviary/audit"
 )
@@ -17,4 +18,23 @@ func gaussianGame(r *rand.Rand, m int, mu float64) audit.Scores {
 		}
 	}
 	return s
+}
+
+// TestOneRunPower: 200 guesses of 1,000 canaries with independent Gaussian
+// channels of mu = 1 are worth 2.3 on average, where ε is 4.377.
+func TestOneRunPower(t *testing.T) {
+	const games, m, half = 400, 1000, 100
+	r := rand.New(rand.NewPCG(7, 8))
+	sum := 0.0
+	for range games {
+		s := gaussianGame(r, m, 1)
+		g, err := Count(s, half, half)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += lowerOf(t, MahloujifarGDP{1e-5}, g, .05)
+	}
+	if mean := sum / games; !(mean >= 2.3) {
+		t.Errorf("mean %v", mean)
+	}
 }

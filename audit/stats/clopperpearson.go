@@ -1,0 +1,110 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+)
+
+// ClopperPearson bounds ε by intervals of the two rates (Clopper and Pearson
+// 1934; Nasr et al. 2021, section 3). With Bounds = 4,
+//
+//	ε >= max(0, ln((TPR_L-δ)/FPR_U), ln((TNR_L-δ)/FNR_U)),
+//
+// each of the four at a quarter of the level; with Bounds = 2 the first
+// logarithm alone, each rate at half.
+type ClopperPearson struct {
+	Delta  float64
+	Bounds int // 4 or 2
+}
+
+// Name implements Estimator.
+func (e ClopperPearson) Name() string { return fmt.Sprintf("cp-%d", e.Bounds) }
+
+// Scope implements Estimator.
+func (ClopperPearson) Scope() Scope { return ModelFree }
+
+// Assumption implements Estimator.
+func (e ClopperPearson) Assumption() string {
+	if e.Bounds == 2 {
+		return "independent runs; direction declared in advance"
+	}
+	return "independent runs"
+}
+
+// AtDelta implements Estimator.
+func (e ClopperPearson) AtDelta() float64 { return e.Delta }
+
+func (e ClopperPearson) check(c Counts, eps float64) error {
+	if e.Bounds != 2 && e.Bounds != 4 {
+		return fmt.Errorf("stats: bounds: %d, expected 2 or 4", e.Bounds)
+	}
+	return checkCounts(c, e.Delta, eps)
+}
+
+// checkCounts refuses impossible arguments of a two-world test.
+func checkCounts(c Counts, delta, eps float64) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if err := checkDelta(delta); err != nil {
+		return err
+	}
+	return checkEps(eps)
+}
+
+// lower is Lower for arguments that were checked. It grows with alpha.
+func (e ClopperPearson) lower(c Counts, alpha float64) float64 {
+	each := alpha / float64(e.Bounds)
+	eps := math.Max(0, logRatio(clopperPearsonLower(c.TP, c.Members, each)-e.Delta, clopperPearsonUpper(c.FP, c.NonMembers, each)))
+	if e.Bounds == 4 {
+		tn, fn := c.NonMembers-c.FP, c.Members-c.TP
+		eps = math.Max(eps, logRatio(clopperPearsonLower(tn, c.NonMembers, each)-e.Delta, clopperPearsonUpper(fn, c.Members, each)))
+	}
+	return eps
+}
+
+// logRatio is ln(a/b), or -Inf where a is not positive.
+func logRatio(a, b float64) float64 {
+	if !(a > 0) {
+		return math.Inf(-1)
+	}
+	return math.Log(a) - math.Log(b)
+}
+
+// Lower implements Estimator.
+func (e ClopperPearson) Lower(c Counts, alpha float64) (float64, error) {
+	if err := e.check(c, 0); err != nil {
+		return 0, err
+	}
+	if err := checkAlpha(alpha); err != nil {
+		return 0, err
+	}
+	return e.lower(c, alpha), nil
+}
+
+// PValue implements Estimator: the least level at which the bound exceeds eps,
+// 1 if none does, and at least 1e-300.
+func (e ClopperPearson) PValue(c Counts, eps float64) (float64, error) {
+	if err := e.check(c, eps); err != nil {
+		return 0, err
+	}
+	return leastAlpha(func(alpha float64) bool { return e.lower(c, alpha) > eps }), nil
+}
+
+// leastAlpha is the least level that rejects, found by bisection of its
+// logarithm.
+func leastAlpha(rejects func(alpha float64) bool) float64 {
+	low, high := math.Log(1e-300), math.Log(1-1e-12)
+	if !rejects(math.Exp(high)) {
+		return 1
+	}
+	for range 60 {
+		mid := (low + high) / 2
+		if rejects(math.Exp(mid)) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return math.Exp(high)
+}
