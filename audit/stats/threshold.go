@@ -44,9 +44,12 @@ func CountsAt(s audit.Scores, threshold float64) (Counts, error) {
 	return c, nil
 }
 
-// Pool adds the counts of canaries that each have runs of their own. Bounds by
-// Clopper and Pearson stay conservative for pooled canaries of unlike rates
-// (Hoeffding 1956); the joint test supposes that the rates are alike.
+// Pool adds the counts of canaries that each have runs of their own. For pooled
+// canaries of unlike rates each bound of a rate by Clopper and Pearson stays
+// conservative (Hoeffding 1956), but at one success, or one failure, where its
+// level may be γ + γ²/2 instead of γ. The joint test supposes that the rates
+// are alike: with unlike ones it can claim more often than with alike ones, and
+// that it keeps its level is observed in small cases, not proven.
 func Pool(counts ...Counts) Counts {
 	var sum Counts
 	for _, c := range counts {
