@@ -3,6 +3,7 @@ package stats
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sort"
 
 	"github.com/aviary-audit/aviary/audit"
@@ -23,29 +24,47 @@ type GuessRule interface {
 // every rule that does not see membership, so that what holds for such rules
 // holds for this one.
 func Count(s audit.Scores, plus, minus int) (Guesses, error) {
-	if err := s.Check(); err != nil {
+	r, err := rank(s)
+	if err != nil {
 		return Guesses{}, err
 	}
-	m := len(s.Value)
+	return r.count(plus, minus)
+}
+
+// ranking is a game's canaries from the highest score down and from the lowest
+// up, so that several rules can be tried on one sort.
+type ranking struct {
+	s        audit.Scores
+	down, up []int
+}
+
+func rank(s audit.Scores) (ranking, error) {
+	if err := s.Check(); err != nil {
+		return ranking{}, err
+	}
+	if err := checkCoins(s); err != nil {
+		return ranking{}, err
+	}
+	r := ranking{s: s, down: make([]int, len(s.Value))}
+	for i := range r.down {
+		r.down[i] = i
+	}
+	sort.Slice(r.down, func(a, b int) bool { return s.Value[r.down[a]] > s.Value[r.down[b]] })
+	r.up = slices.Clone(r.down)
+	slices.Reverse(r.up)
+	return r, nil
+}
+
+// count is Count of the ranked scores.
+func (r ranking) count(plus, minus int) (Guesses, error) {
+	m := len(r.down)
 	switch {
 	case plus < 0 || minus < 0 || plus+minus == 0:
 		return Guesses{}, fmt.Errorf("stats: guesses: %d highest and %d lowest, expected 0 or more each and 1 or more together", plus, minus)
 	case plus+minus > m:
 		return Guesses{}, fmt.Errorf("stats: guesses: %d highest and %d lowest of %d canaries", plus, minus, m)
 	}
-	if err := checkCoins(s); err != nil {
-		return Guesses{}, err
-	}
-	order := make([]int, m)
-	for i := range order {
-		order[i] = i
-	}
-	sort.Slice(order, func(a, b int) bool { return s.Value[order[a]] > s.Value[order[b]] })
-	high := fewestCorrect(s, order, plus, true)
-	for i, j := 0, m-1; i < j; i, j = i+1, j-1 {
-		order[i], order[j] = order[j], order[i]
-	}
-	return Guesses{m, plus + minus, high + fewestCorrect(s, order, minus, false)}, nil
+	return Guesses{m, plus + minus, fewestCorrect(r.s, r.down, plus, true) + fewestCorrect(r.s, r.up, minus, false)}, nil
 }
 
 // fewestCorrect is how many of the first n in order are on the given side, ties
@@ -107,21 +126,29 @@ func (f FixedGuesses) Bound(s audit.Scores, e Estimator[Guesses], alpha float64)
 	return b, g, err
 }
 
-// largest is the largest bound over rules, each at level alpha.
+// largest is the largest bound over rules, each at level alpha; of equal ones
+// the first.
 func largest(s audit.Scores, e Estimator[Guesses], alpha float64, rules []FixedGuesses) (best Bound, at Guesses, choice FixedGuesses, err error) {
+	none := func(err error) (Bound, Guesses, FixedGuesses, error) {
+		return Bound{}, Guesses{}, FixedGuesses{}, err
+	}
+	ranked, err := rank(s)
+	if err != nil {
+		return none(err)
+	}
 	if len(rules) == 0 {
-		return best, at, choice, fmt.Errorf("stats: guesses: no rule to choose from")
+		return none(fmt.Errorf("stats: guesses: no rule to choose from"))
 	}
 	known := map[Guesses]Bound{}
 	for i, f := range rules {
-		g, err := Count(s, f.Plus, f.Minus)
+		g, err := ranked.count(f.Plus, f.Minus)
 		if err != nil {
-			return best, at, choice, err
+			return none(err)
 		}
 		b, ok := known[g]
 		if !ok {
 			if b, err = Conclude(e, g, alpha, ""); err != nil {
-				return best, at, choice, err
+				return none(err)
 			}
 			known[g] = b
 		}
@@ -145,9 +172,12 @@ func (r GuessGrid) Bound(s audit.Scores, e Estimator[Guesses], alpha float64) (B
 		return Bound{}, Guesses{}, err
 	}
 	b, g, _, err := largest(s, e, alpha/float64(max(1, len(r.Rules))), r.Rules)
+	if err != nil {
+		return Bound{}, Guesses{}, err
+	}
 	b.Confidence = 1 - alpha
 	b.Multiplicity = fmt.Sprintf("Bonferroni over %d declared numbers of guesses", len(r.Rules))
-	return b, g, err
+	return b, g, nil
 }
 
 // HalfSplit lets a half of the canaries, drawn by Seed, choose the number of
@@ -168,7 +198,8 @@ func (r HalfSplit) Bound(s audit.Scores, e Estimator[Guesses], alpha float64) (B
 	m := len(s.Value)
 	perm := rand.New(rand.NewPCG(r.Seed, uint64(m))).Perm(m)
 	choosing, tested := pick(s, perm[:m/2]), pick(s, perm[m/2:])
-	var rules []FixedGuesses
+	// The default comes first, so that it is kept where no choice shows anything.
+	rules := []FixedGuesses{DefaultGuesses(len(choosing.Value))}
 	for k := 1; 2*k <= len(choosing.Value); k = max(k+1, k*4/3) {
 		rules = append(rules, FixedGuesses{k, k})
 	}
@@ -219,7 +250,10 @@ func (PaperMaximum) Bound(s audit.Scores, e Estimator[Guesses], alpha float64) (
 		}
 	}
 	b, g, _, err := largest(s, e, alpha, rules)
+	if err != nil {
+		return Bound{}, Guesses{}, err
+	}
 	b.Scope = Estimated
 	b.Multiplicity = fmt.Sprintf("none: the largest of %d looks, not valid", len(rules))
-	return b, g, err
+	return b, g, nil
 }

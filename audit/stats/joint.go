@@ -21,10 +21,13 @@ import (
 // of Y0 ~ Bin(n0, a) and Y1 ~ Bin(n1, min(1, e^ε b + δ)). Narrow cells have a
 // closer bound: with I = n0/(p0(1-p0)) + e^2ε n1/(p1(1-p1)), the information of
 // p0, a probability P of any event has |d asin√P / dp0| <= √I/2 and
-// second derivative of at most √(2P(1-P)) I by the inequality of Cauchy and Schwarz, since the second
-// derivative of the likelihood, over the likelihood, has a variance of at most
-// 2I²; and P exceeds the larger of its values at the ends by at most an eighth of
-// (b-a)² times the largest second derivative.
+// a second derivative of at most √(2P(1-P)) I by the inequality of Cauchy and
+// Schwarz, since that of the likelihood, over the likelihood, has a variance of
+// at most 2I²; and P exceeds the larger of its values at the ends by at most an
+// eighth of (b-a)² times the largest second derivative.
+//
+// P-values grow with ε in all tests, to within the slack of the bound; it is not
+// proven, since the region in which S is as large changes with ε.
 type Joint struct{ Delta float64 }
 
 // Name implements Estimator.
@@ -38,6 +41,20 @@ func (Joint) Assumption() string { return "runs of the two worlds are independen
 
 // AtDelta implements Estimator.
 func (e Joint) AtDelta() float64 { return e.Delta }
+
+// JointPooled is Joint on the pooled counts of several canaries. Unlike rates
+// make the counts other than binomial: that the test keeps its level then is
+// observed in small cases, not proven, so that it is an estimate.
+type JointPooled struct{ Joint }
+
+// Name implements Estimator.
+func (JointPooled) Name() string { return "joint-pooled" }
+
+// Scope implements Estimator.
+func (JointPooled) Scope() Scope { return Estimated }
+
+// Assumption implements Estimator.
+func (JointPooled) Assumption() string { return "independent runs; canaries alike in their rates" }
 
 const (
 	// jointBoos is the part of a p-value that the interval of p0 costs.

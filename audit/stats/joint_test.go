@@ -156,7 +156,7 @@ func TestJointValidity(t *testing.T) {
 		name        string
 		delta       float64
 		p0, p1, eps float64
-		reversed    bool
+		mixed       bool // members taken for the others
 		holds       bool
 	}{
 		{"response", 0, 1 - response, response, 1, false, true},
@@ -164,31 +164,29 @@ func TestJointValidity(t *testing.T) {
 		{"null", 0, .01, .01, 0, false, true},
 		{"all of δ", .01, .01, .02, 0, false, true},
 		{"δ forgotten", 0, .01, .02, 0, false, false},
-		{"reversed", 0, 1 - response, response, 1, true, false},
+		{"mixed", 0, response, 1 - response, .5, true, false},
 	} {
 		r := rand.New(rand.NewPCG(21, 22))
 		draw := newBinomialDraws(n, o.p0, o.p1)
-		claims, known := 0, map[Counts]bool{}
-		for range audits {
-			c := draw(r)
-			claim, ok := known[c]
-			if !ok {
-				// The p-value's decision, without its digits.
-				claim = Joint{o.delta}.rejects(c, o.eps, alpha, jointBoos)
-				if o.reversed {
-					claim = !claim
-				}
-				known[c] = claim
+		share := shareClaimed(t, audits, func() Counts { return draw(r) }, func(c Counts) (bool, error) {
+			if o.mixed {
+				c = Counts{FP: c.TP, NonMembers: c.Members, TP: c.FP, Members: c.NonMembers}
 			}
-			if claim {
-				claims++
-			}
-		}
-		share := float64(claims) / audits
-		t.Logf("%s: %v", o.name, share)
+			// The p-value's decision, without its digits.
+			return Joint{o.delta}.rejects(c, o.eps, alpha, jointBoos), nil
+		})
 		if o.holds != (share <= limit) {
 			t.Errorf("%s: %v false claims, limit %v", o.name, share, limit)
 		}
+	}
+}
+
+// TestJointPooled: the same value, and no bound.
+func TestJointPooled(t *testing.T) {
+	c := Counts{136, million, 573, million}
+	b, err := Conclude[Counts](JointPooled{Joint{1e-5}}, c, .05, "one look")
+	if want := lowerOf[Counts](t, Joint{1e-5}, c, .05); err != nil || b.Epsilon != want || b.Scope.Sound() || b.Estimator == (Joint{}).Name() {
+		t.Errorf("%+v, %v, want %v that is no bound", b, err, want)
 	}
 }
 

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"sort"
 
 	"github.com/aviary-audit/aviary/audit/accounting"
 )
@@ -41,36 +42,64 @@ func (e MahloujifarDPSGD) account(sigma float64) (*accounting.Curve, error) {
 	return accounting.NewCurve(accounting.DPSGD(e.SampleRate, sigma, e.Steps), e.Delta)
 }
 
-// below is x -> f(1-x) of a curve. An accountant's curve is that of both
-// directions together, hence symmetric.
-func below(c *accounting.Curve, failed *error) func(x float64) float64 {
-	return func(x float64) float64 {
-		f, err := c.TradeOff(math.Min(1, math.Max(0, 1-x)))
-		if err != nil && *failed == nil {
-			*failed = err
+func (e MahloujifarDPSGD) curve(sigma float64) (tradeOff, error) {
+	c, err := e.account(sigma)
+	if err != nil {
+		return tradeOff{}, err
+	}
+	return newTradeOff(c)
+}
+
+// tradeOff is DP-SGD's curve, as the (ε, δ) that it has on a grid of ε: its
+// trade-off function is at least that of each pair (Dong, Roth and Su 2022,
+// proposition 2.5), and the largest of them is nearly it.
+type tradeOff struct{ up, down, delta []float64 } // e^ε, e^-ε, δ
+
+// newTradeOff tabulates c until δ is of no importance beside any level.
+func newTradeOff(c *accounting.Curve) (f tradeOff, err error) {
+	const step, least, most = .01, 1e-13, maxEps
+	for i := 0; ; i++ {
+		eps := step * float64(i)
+		d, err := c.Delta(eps)
+		if err != nil {
+			return tradeOff{}, err
 		}
-		return f
+		f.up, f.down, f.delta = append(f.up, math.Exp(eps)), append(f.down, math.Exp(-eps)), append(f.delta, d.Upper)
+		if d.Upper <= least || eps >= most {
+			return f, nil
+		}
 	}
 }
 
-// PValue implements Estimator. The noise is that which gives ε = eps.
+// below is x -> f(1-x). The curve is that of both directions together, hence
+// symmetric. Each of the two kinds of line rises and then falls along the grid;
+// one that is not the highest is a bound too.
+func (f tradeOff) below(x float64) float64 {
+	steep := func(i int) float64 { return 1 - f.delta[i] - f.up[i]*(1-x) }
+	flat := func(i int) float64 { return f.down[i] * (x - f.delta[i]) }
+	best := 0.0
+	for _, line := range []func(int) float64{steep, flat} {
+		top := sort.Search(len(f.up)-1, func(i int) bool { return line(i+1) <= line(i) })
+		best = math.Max(best, line(top))
+	}
+	return best
+}
+
+// PValue implements Estimator. The noise is that which gives ε = eps, or a
+// little more, so that the accountant's width does not make p smaller.
 func (e MahloujifarDPSGD) PValue(g Guesses, eps float64) (float64, error) {
 	if err := e.check(g, eps); err != nil {
 		return 0, err
 	}
-	if eps == 0 {
-		return MahloujifarGDP{e.Delta}.PValue(g, 0)
-	}
-	sigma, err := accounting.Noise{SampleRate: e.SampleRate, Steps: e.Steps, Delta: e.Delta}.Calibrate(eps)
+	sigma, err := accounting.Noise{SampleRate: e.SampleRate, Steps: e.Steps, Delta: e.Delta}.Calibrate(eps + 2*accounting.MaxWidth)
 	if err != nil {
 		return 0, err
 	}
-	c, err := e.account(sigma)
+	f, err := e.curve(sigma)
 	if err != nil {
 		return 0, err
 	}
-	p := leastLevel(g, below(c, &err))
-	return p, err
+	return leastLevel(g, f.below), nil
 }
 
 // Lower implements Estimator. Of the noise multipliers that g rejects it finds
@@ -92,8 +121,8 @@ func (e MahloujifarDPSGD) Lower(g Guesses, alpha float64) (float64, error) {
 		if err != nil {
 			return false, err
 		}
-		hit := rejectsTradeOff(g, alpha, below(c, &err))
-		if err != nil || !hit {
+		f, err := newTradeOff(c)
+		if err != nil || !rejectsTradeOff(g, alpha, f.below) {
 			return false, err
 		}
 		at, err := c.Epsilon(e.Delta)

@@ -29,7 +29,6 @@ func (s Steinke) PValue(g Guesses, eps float64) (float64, error) {
 	if err := checkGuesses(g, s.Delta, eps); err != nil {
 		return 0, err
 	}
-	// q and 1-q by their own formulas, so that neither loses digits.
 	q := 1 / (1 + math.Exp(-eps))
 	p := binomialUpper(g.Correct, g.Guessed, q)
 	if s.Delta > 0 && g.Correct > 0 {

@@ -110,9 +110,12 @@ func (r Thresholds) Bound(s audit.Scores, e Estimator[Counts], alpha float64) (B
 		return Bound{}, Counts{}, err
 	}
 	b, c, _, err := largestAt(s, e, alpha/float64(max(1, len(r.Values))), r.Values)
+	if err != nil {
+		return Bound{}, Counts{}, err
+	}
 	b.Confidence = 1 - alpha
 	b.Multiplicity = fmt.Sprintf("Bonferroni over %d declared thresholds", len(r.Values))
-	return b, c, err
+	return b, c, nil
 }
 
 // SplitThreshold lets a half of the runs of each world, drawn by Seed, choose
@@ -144,7 +147,8 @@ func (r SplitThreshold) Bound(s audit.Scores, e Estimator[Counts], alpha float64
 			return Bound{}, Counts{}, fmt.Errorf("half of the runs: %w", err)
 		}
 	}
-	_, _, threshold, err := largestAt(choosing, e, alpha, someThresholds(choosing.Value))
+	// Any way to choose is allowed on this half, and cp-2 takes microseconds.
+	_, _, threshold, err := largestAt(choosing, ClopperPearson{e.AtDelta(), 2}, alpha, someThresholds(choosing.Value))
 	if err != nil {
 		return Bound{}, Counts{}, err
 	}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/aviary-audit/aviary/audit/accounting"
 )
 
 const million = 1_000_000
@@ -106,24 +108,8 @@ func TestTwoWorldValidity(t *testing.T) {
 		// What must be seen: rates that δ = .015 explains at this ε.
 		{"gaussian, δ forgotten", ClopperPearson{0, 2}, p0, p0 + 20*delta, math.Log((p0 + 5*delta) / p0), false},
 	} {
-		claims, known := 0, map[Counts]bool{}
 		draw := newBinomialDraws(n, o.p0, o.p1)
-		for range audits {
-			c := draw(r)
-			claim, ok := known[c]
-			if !ok {
-				p, err := o.e.PValue(c, o.eps)
-				if err != nil {
-					t.Fatal(err)
-				}
-				claim = p <= alpha
-				known[c] = claim
-			}
-			if claim {
-				claims++
-			}
-		}
-		share := float64(claims) / audits
+		share := shareClaimed(t, audits, func() Counts { return draw(r) }, atLevel(o.e, o.eps, alpha))
 		if o.holds && !(share <= limit) || !o.holds && !(share > limit) {
 			t.Errorf("%s on %s: %v false claims, limit %v", o.e.Name(), o.name, share, limit)
 		}
@@ -155,6 +141,58 @@ func newBinomialDraws(n int, p0, p1 float64) func(r *rand.Rand) Counts {
 	t0, t1 := table(p0), table(p1)
 	return func(r *rand.Rand) Counts {
 		return Counts{invert(t0, r.Float64()), n, invert(t1, r.Float64()), n}
+	}
+}
+
+// TestFamilyAtKnownDistance: d = .9733 at q = .1 and δ = 1e-5 is worth 1.586.
+func TestFamilyAtKnownDistance(t *testing.T) {
+	remove, add, err := accounting.SingleRelease(accounting.PoissonSampledGaussian{SampleRate: .1, NoiseMultiplier: 1 / .9733}, 1e-5)
+	if got := math.Max(remove, add); err != nil || !(math.Abs(got-1.586) <= 1e-3) {
+		t.Errorf("%v, %v, want 1.586", got, err)
+	}
+}
+
+// rolesMixed takes the false positives for the true ones.
+type rolesMixed struct{ ClopperPearson }
+
+func (e rolesMixed) PValue(c Counts, eps float64) (float64, error) {
+	return e.ClopperPearson.PValue(Counts{FP: c.TP, NonMembers: c.Members, TP: c.FP, Members: c.NonMembers}, eps)
+}
+
+// TestClopperPearsonValidity: at the true ε, false claims in at most the
+// level's share of 10,000 audits; planted faults are seen.
+func TestClopperPearsonValidity(t *testing.T) {
+	const audits, n, alpha, delta = 10000, 1000, .05, 1e-3
+	r := rand.New(rand.NewPCG(11, 12))
+	limit := alpha + 5*math.Sqrt(alpha*(1-alpha)/audits)
+	q := 1 / (1 + math.Exp(-1))
+	truth, err := gaussianEps(1, delta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p0, p1 := normalBelow(-.5), normalBelow(.5)
+	// A mechanism of ε = 0 and δ = .2 that reveals membership with probability δ.
+	const big, base = .2, .1
+	for _, bounds := range []int{4, 2} {
+		for _, o := range []struct {
+			name        string
+			e           Estimator[Counts]
+			p0, p1, eps float64
+			holds       bool
+		}{
+			{"response", ClopperPearson{0, bounds}, 1 - q, q, 1, true},
+			{"gaussian", ClopperPearson{delta, bounds}, p0, p1, truth, true},
+			{"gaussian on its line", ClopperPearson{delta, bounds}, p0, p1, math.Log((p1 - delta) / p0), true},
+			{"reveals", ClopperPearson{big, bounds}, base, base + big, 0, true},
+			{"δ forgotten", ClopperPearson{0, bounds}, base, base + big, 0, false},
+			{"roles mixed", rolesMixed{ClopperPearson{0, bounds}}, q, 1 - q, .5, false},
+		} {
+			draw := newBinomialDraws(n, o.p0, o.p1)
+			share := shareClaimed(t, audits, func() Counts { return draw(r) }, atLevel(o.e, o.eps, alpha))
+			if o.holds != (share <= limit) {
+				t.Errorf("cp-%d, %s: %v false claims, limit %v", bounds, o.name, share, limit)
+			}
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ func newXiangLaw(g Guesses) xiangLaw {
 	if g.Guessed == g.Canaries {
 		return l // no cut
 	}
-	const nodes = 200
+	const nodes = 64
 	u := make([]float64, nodes)
 	l.weight = make([]float64, nodes)
 	quad.Legendre{}.FixedLocations(u, l.weight, 0, 1)
