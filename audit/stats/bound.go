@@ -89,11 +89,14 @@ func checkEps(eps float64) error {
 	return nil
 }
 
+// boundTol is the relative tolerance of bounds that cost little.
+const boundTol = 1e-10
+
 // largestRejected is the largest x at which rejected holds, to a relative
-// tolerance of 1e-10, given that it holds below some x and not above; 0 if it
+// tolerance of tol, given that it holds below some x and not above; 0 if it
 // does not hold at 0. The result is on the rejected side, and limit is returned
 // if that is rejected too.
-func largestRejected(limit float64, rejected func(x float64) (bool, error)) (float64, error) {
+func largestRejected(limit, tol float64, rejected func(x float64) (bool, error)) (float64, error) {
 	ok, err := rejected(0)
 	if err != nil || !ok {
 		return 0, err
@@ -113,7 +116,7 @@ func largestRejected(limit float64, rejected func(x float64) (bool, error)) (flo
 		high *= 2
 	}
 	for range 64 {
-		if high-low <= 1e-10*high {
+		if high-low <= tol*high {
 			break
 		}
 		mid := low + (high-low)/2

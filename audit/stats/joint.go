@@ -63,6 +63,8 @@ const (
 	jointCells = 1000
 	// jointBlocks is how many values of Y0 are summed, or blocks of them.
 	jointBlocks = 400
+	// jointTol is to what share ε is found, well below the slack of its bounds.
+	jointTol = 1e-6
 	// jointMaxEps is where the search for ε ends.
 	jointMaxEps = 50
 )
@@ -100,7 +102,7 @@ func (e Joint) Lower(c Counts, alpha float64) (float64, error) {
 	if err := checkAlpha(alpha); err != nil {
 		return 0, err
 	}
-	return largestRejected(jointMaxEps, func(eps float64) (bool, error) {
+	return largestRejected(jointMaxEps, jointTol, func(eps float64) (bool, error) {
 		return e.rejects(c, eps, alpha, alpha/100), nil
 	})
 }
@@ -168,15 +170,20 @@ func (t jointTest) critical(y0 int) int {
 // deviations counts in full, and where there are many values of Y0 they are
 // taken in blocks, each with the critical value of its lowest.
 func (t jointTest) probability(a, b float64) float64 {
-	n0 := t.c.NonMembers
+	n0, n1 := t.c.NonMembers, t.c.Members
 	p1 := t.k*b + t.delta
 	if p1 >= 1 { // Y1 = n1
-		outside := sort.Search(n0+1, func(y0 int) bool { return t.critical(y0) > t.c.Members })
+		outside := sort.Search(n0+1, func(y0 int) bool { return t.critical(y0) > n1 })
 		return math.Min(1, binomialLower(outside-1, n0, a)*(1+1e-9))
 	}
 	mean := float64(n0) * a
 	spread := 8*math.Sqrt(mean*(1-a)) + 30
 	low, high := int(math.Max(0, mean-spread)), int(math.Min(float64(n0), math.Ceil(mean+spread)))
+	// Nor is it worth summing where Y1 is out of reach: what is above counts with
+	// the tail of Y1 there, which is far below rounding.
+	mean1 := float64(n1) * p1
+	reach := mean1 + 15*math.Sqrt(mean1*(1-p1)) + 150
+	high = low + sort.Search(high-low, func(i int) bool { return float64(t.critical(low+i)) > reach })
 	sum := 0.0
 	if low > 0 {
 		sum = binomialLower(low-1, n0, a)
@@ -222,16 +229,18 @@ func (t jointTest) values(a, p1 float64, low, high int) float64 {
 	mass1 := math.Exp(logBinomialPMF(critical, n1, p1))
 	for y0 := high; ; y0-- {
 		next := t.critical(y0)
-		for critical > next {
+		for critical > next && tail < 1 {
 			critical--
 			if critical == n1 || mass1 < 1e-290 {
 				mass1 = math.Exp(logBinomialPMF(critical, n1, p1))
 			} else {
 				mass1 *= float64(critical+1) / float64(n1-critical) * (1 - p1) / p1
 			}
-			tail += mass1
+			if tail += mass1; tail > 1-1e-15 {
+				tail = 1
+			}
 		}
-		sum += mass0 * math.Min(1, tail)
+		sum += mass0 * tail
 		if y0 == low {
 			return sum
 		}

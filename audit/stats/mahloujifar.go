@@ -102,7 +102,7 @@ func (e MahloujifarEpsDelta) Lower(g Guesses, alpha float64) (float64, error) {
 	if err := checkAlpha(alpha); err != nil {
 		return 0, err
 	}
-	return largestRejected(maxEps, func(eps float64) (bool, error) {
+	return largestRejected(maxEps, boundTol, func(eps float64) (bool, error) {
 		return rejectsTradeOff(g, alpha, e.curve(eps)), nil
 	})
 }
@@ -175,7 +175,7 @@ func (e MahloujifarGDP) Lower(g Guesses, alpha float64) (float64, error) {
 	if err := checkAlpha(alpha); err != nil {
 		return 0, err
 	}
-	mu, err := largestRejected(maxMu, func(mu float64) (bool, error) {
+	mu, err := largestRejected(maxMu, boundTol, func(mu float64) (bool, error) {
 		return rejectsTradeOff(g, alpha, gaussianCurve(mu)), nil
 	})
 	if err != nil {

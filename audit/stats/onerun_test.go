@@ -65,7 +65,7 @@ func TestOneRunTables(t *testing.T) {
 				t.Errorf("%s of %v: %v, want %v", row.e.Name(), g, got, row.want)
 			}
 		}
-		mu, err := largestRejected(maxMu, func(mu float64) (bool, error) { return rejectsTradeOff(g, .05, gaussianCurve(mu)), nil })
+		mu, err := largestRejected(maxMu, boundTol, func(mu float64) (bool, error) { return rejectsTradeOff(g, .05, gaussianCurve(mu)), nil })
 		if err != nil || !(math.Abs(mu-o.mu) <= 1e-5) {
 			t.Errorf("mu of %v: %v, %v, want %v", g, mu, err, o.mu)
 		}
@@ -108,7 +108,7 @@ func TestOneRunPins(t *testing.T) {
 		g    Guesses
 		want float64
 	}{{Guesses{10, 8, 7}, .0674242597}, {Guesses{10, 10, 10}, .6779575006}} {
-		mu, err := largestRejected(maxMu, func(mu float64) (bool, error) { return rejectsTradeOff(o.g, .05, gaussianCurve(mu)), nil })
+		mu, err := largestRejected(maxMu, boundTol, func(mu float64) (bool, error) { return rejectsTradeOff(o.g, .05, gaussianCurve(mu)), nil })
 		if err != nil || !(math.Abs(mu-o.want) <= 1e-8) {
 			t.Errorf("mu of %v: %v, %v, want %v", o.g, mu, err, o.want)
 		}

@@ -77,7 +77,7 @@ func lowerByPValue[D any](e Estimator[D], d D, alpha float64) (float64, error) {
 	if err := checkAlpha(alpha); err != nil {
 		return 0, err
 	}
-	return largestRejected(maxEps, func(eps float64) (bool, error) {
+	return largestRejected(maxEps, boundTol, func(eps float64) (bool, error) {
 		p, err := e.PValue(d, eps)
 		return p < alpha, err
 	})

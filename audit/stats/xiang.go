@@ -53,7 +53,7 @@ func (e XiangIID) Lower(g Guesses, alpha float64) (float64, error) {
 		return 0, err
 	}
 	law := newXiangLaw(g)
-	mu, err := largestRejected(maxMu, func(mu float64) (bool, error) { return law.fewErrors(mu) < alpha, nil })
+	mu, err := largestRejected(maxMu, boundTol, func(mu float64) (bool, error) { return law.fewErrors(mu) < alpha, nil })
 	if err != nil {
 		return 0, err
 	}

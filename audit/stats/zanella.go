@@ -92,5 +92,5 @@ func (e ZanellaBeguelin) Lower(c Counts, alpha float64) (float64, error) {
 		return 0, err
 	}
 	p := newPosterior(c)
-	return largestRejected(maxEps, func(eps float64) (bool, error) { return p.below(eps, e.Delta) < alpha, nil })
+	return largestRejected(maxEps, boundTol, func(eps float64) (bool, error) { return p.below(eps, e.Delta) < alpha, nil })
 }
