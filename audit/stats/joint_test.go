@@ -2,7 +2,6 @@ package stats
 
 import (
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -140,44 +139,6 @@ func TestJointLarge(t *testing.T) {
 	}
 	if got := lowerOf[Counts](t, Joint{1e-5}, Counts{5, 1000, 3 * n, n9}, .01); !(got > 1.5 && got < 3.1) {
 		t.Errorf("few non-members: %v", got)
-	}
-}
-
-// TestJointValidity: at the true ε, false claims in at most the level's share
-// of 10,000 pairs of worlds; faults exceed it.
-func TestJointValidity(t *testing.T) {
-	const audits, n, alpha, delta = 10_000, 10_000, .05, 1e-3
-	limit := alpha + 5*math.Sqrt(alpha*(1-alpha)/audits)
-	response := 1 / (1 + math.Exp(-1))
-	p0, p1 := gaussianRates(1, 2.5)
-	// No mechanism that leads to these rates has a smaller ε.
-	onCurve := math.Log((p1 - delta) / p0)
-	for _, o := range []struct {
-		name        string
-		delta       float64
-		p0, p1, eps float64
-		mixed       bool // members taken for the others
-		holds       bool
-	}{
-		{"response", 0, 1 - response, response, 1, false, true},
-		{"gaussian", delta, p0, p1, onCurve, false, true},
-		{"null", 0, .01, .01, 0, false, true},
-		{"all of δ", .01, .01, .02, 0, false, true},
-		{"δ forgotten", 0, .01, .02, 0, false, false},
-		{"mixed", 0, response, 1 - response, .5, true, false},
-	} {
-		r := rand.New(rand.NewPCG(21, 22))
-		draw := newBinomialDraws(n, o.p0, o.p1)
-		share := shareClaimed(t, audits, func() Counts { return draw(r) }, func(c Counts) (bool, error) {
-			if o.mixed {
-				c = Counts{FP: c.TP, NonMembers: c.Members, TP: c.FP, Members: c.NonMembers}
-			}
-			// The p-value's decision, without its digits.
-			return Joint{o.delta}.rejects(c, o.eps, alpha, jointBoos), nil
-		})
-		if o.holds != (share <= limit) {
-			t.Errorf("%s: %v false claims, limit %v", o.name, share, limit)
-		}
 	}
 }
 

@@ -135,6 +135,107 @@ func TestPlantedThresholdFaults(t *testing.T) {
 	}
 }
 
+// jointAt is the joint test of one ε: the bound it gives is above or below that.
+type jointAt struct {
+	Joint
+	eps   float64
+	known map[asked]bool
+}
+
+// asked is what a test was asked.
+type asked struct {
+	c     Counts
+	alpha float64
+}
+
+func (e *jointAt) Lower(c Counts, alpha float64) (float64, error) {
+	if err := checkAlpha(alpha); err != nil {
+		return 0, err
+	}
+	key := asked{c, alpha}
+	above, ok := e.known[key]
+	if !ok {
+		above = e.rejects(c, e.eps, alpha, alpha/100)
+		e.known[key] = above
+	}
+	if above {
+		return e.eps + 1, nil
+	}
+	return 0, nil
+}
+
+// responseRuns are half runs with and half without the record, whose scores have
+// the sign of the world with probability e^eps/(1+e^eps), whatever their size:
+// at every threshold above 0 members are called e^eps times as often, so that
+// all thresholds are as dear, and the best looks better than it is.
+func responseRuns(r *rand.Rand, half int, eps float64, ties bool) audit.Scores {
+	s := audit.Scores{Value: make([]float64, 2*half), Member: make([]bool, 2*half)}
+	for i := range s.Value {
+		s.Member[i] = i < half
+		size := math.Abs(r.NormFloat64())
+		if ties {
+			size = math.Ceil(4 * size)
+		}
+		if (r.Float64() < 1/(1+math.Exp(-eps))) != s.Member[i] {
+			size = -size
+		}
+		s.Value[i] = size
+	}
+	return s
+}
+
+// checkThresholdRuleAt makes audits of 100 runs in each world of randomised
+// response of ε = eps, and fails if more than 5 % of them, and five standard errors, claim
+// more than its ε.
+func checkThresholdRuleAt(rule func(seed uint64) ThresholdRule, audits int, eps float64, ties bool) error {
+	const alpha = .05
+	r := rand.New(rand.NewPCG(43, 44))
+	e := &jointAt{eps: eps, known: map[asked]bool{}}
+	above := 0
+	for i := range audits {
+		b, _, err := rule(uint64(i)).Bound(responseRuns(r, 100, eps, ties), e, alpha)
+		if err != nil {
+			return err
+		}
+		if b.Epsilon > eps {
+			above++
+		}
+	}
+	share := float64(above) / float64(audits)
+	if limit := alpha + 5*math.Sqrt(alpha*(1-alpha)/float64(audits)); !(share <= limit) {
+		return tooOften{share, limit}
+	}
+	return nil
+}
+
+// TestThresholdRulesAtEps: with the joint test too the rules keep the level, where
+// scores tell nothing and where there is a leak, and the faults do not.
+func TestThresholdRulesAtEps(t *testing.T) {
+	declared := Thresholds{[]float64{.125, .25, .5, .75, 1, 1.25, 1.5, 2}}
+	for name, rule := range map[string]func(seed uint64) ThresholdRule{
+		"locked":     func(uint64) ThresholdRule { return Locked{.25} },
+		"split":      func(seed uint64) ThresholdRule { return SplitThreshold{seed} },
+		"thresholds": func(uint64) ThresholdRule { return declared },
+	} {
+		for _, eps := range []float64{0, 1} {
+			for _, ties := range []bool{false, true} {
+				if err := checkThresholdRuleAt(rule, 10_000, eps, ties); err != nil {
+					t.Errorf("%s at %v, ties %v: %v", name, eps, ties, err)
+				}
+			}
+		}
+	}
+	for name, rule := range map[string]ThresholdRule{
+		"threshold chosen on the test scores": chosenOnTest{},
+		"thresholds that pay nothing":         unpaidThresholds{declared},
+	} {
+		err := checkThresholdRuleAt(func(uint64) ThresholdRule { return rule }, 2000, 1, false)
+		if _, ok := err.(tooOften); !ok {
+			t.Errorf("%s: not noticed: %v", name, err)
+		}
+	}
+}
+
 func TestCountsAt(t *testing.T) {
 	s := scoresOf("M Mo oM o") // 0, -1, -2, -3
 	for threshold, want := range map[float64]Counts{

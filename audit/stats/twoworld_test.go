@@ -2,7 +2,6 @@ package stats
 
 import (
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -83,116 +82,11 @@ func TestTwoWorldMonotone(t *testing.T) {
 // gaussianRates are those of a Gaussian mechanism of distance mu at a threshold.
 func gaussianRates(mu, at float64) (p0, p1 float64) { return normalBelow(-at), normalBelow(mu - at) }
 
-// TestTwoWorldValidity: at the true ε, false claims in at most the level's
-// share of 10,000 pairs of worlds; and faults are seen.
-func TestTwoWorldValidity(t *testing.T) {
-	const audits, n, alpha, delta = 10000, 10000, .05, 1e-3
-	limit := alpha + 5*math.Sqrt(alpha*(1-alpha)/audits)
-	r := rand.New(rand.NewPCG(11, 12))
-	p0, p1 := gaussianRates(1, 2.5)
-	// The ε at which this threshold is exactly on the curve p1 = e^ε p0 + δ: no
-	// mechanism that leads to these rates has less.
-	onCurve := math.Log((p1 - delta) / p0)
-	q := 1 / (1 + math.Exp(-1.0))
-	for _, o := range []struct {
-		name        string
-		e           Estimator[Counts]
-		p0, p1, eps float64
-		holds       bool
-	}{
-		{"response", ClopperPearson{0, 4}, 1 - q, q, 1, true},
-		{"response", ClopperPearson{0, 2}, 1 - q, q, 1, true},
-		{"gaussian", ClopperPearson{delta, 4}, p0, p1, onCurve, true},
-		{"gaussian", ClopperPearson{delta, 2}, p0, p1, onCurve, true},
-		{"null", ClopperPearson{0, 4}, .01, .01, 0, true},
-		// What must be seen: rates that δ = .015 explains at this ε.
-		{"gaussian, δ forgotten", ClopperPearson{0, 2}, p0, p0 + 20*delta, math.Log((p0 + 5*delta) / p0), false},
-	} {
-		draw := newBinomialDraws(n, o.p0, o.p1)
-		share := shareClaimed(t, audits, func() Counts { return draw(r) }, atLevel(o.e, o.eps, alpha))
-		if o.holds && !(share <= limit) || !o.holds && !(share > limit) {
-			t.Errorf("%s on %s: %v false claims, limit %v", o.e.Name(), o.name, share, limit)
-		}
-	}
-}
-
-// newBinomialDraws draws the counts of n runs of each world by inverting the
-// distribution functions.
-func newBinomialDraws(n int, p0, p1 float64) func(r *rand.Rand) Counts {
-	table := func(p float64) []float64 {
-		cdf, sum := make([]float64, n+1), 0.0
-		for k := range cdf {
-			sum += math.Exp(logBinomialPMF(k, n, p))
-			cdf[k] = sum
-		}
-		return cdf
-	}
-	invert := func(cdf []float64, u float64) int {
-		low, high := 0, n
-		for low < high {
-			if mid := (low + high) / 2; cdf[mid] < u {
-				low = mid + 1
-			} else {
-				high = mid
-			}
-		}
-		return low
-	}
-	t0, t1 := table(p0), table(p1)
-	return func(r *rand.Rand) Counts {
-		return Counts{invert(t0, r.Float64()), n, invert(t1, r.Float64()), n}
-	}
-}
-
 // TestFamilyAtKnownDistance: d = .9733 at q = .1 and δ = 1e-5 is worth 1.586.
 func TestFamilyAtKnownDistance(t *testing.T) {
 	remove, add, err := accounting.SingleRelease(accounting.PoissonSampledGaussian{SampleRate: .1, NoiseMultiplier: 1 / .9733}, 1e-5)
 	if got := math.Max(remove, add); err != nil || !(math.Abs(got-1.586) <= 1e-3) {
 		t.Errorf("%v, %v, want 1.586", got, err)
-	}
-}
-
-// rolesMixed takes the false positives for the true ones.
-type rolesMixed struct{ ClopperPearson }
-
-func (e rolesMixed) PValue(c Counts, eps float64) (float64, error) {
-	return e.ClopperPearson.PValue(Counts{FP: c.TP, NonMembers: c.Members, TP: c.FP, Members: c.NonMembers}, eps)
-}
-
-// TestClopperPearsonValidity: at the true ε, false claims in at most the
-// level's share of 10,000 audits; planted faults are seen.
-func TestClopperPearsonValidity(t *testing.T) {
-	const audits, n, alpha, delta = 10000, 1000, .05, 1e-3
-	r := rand.New(rand.NewPCG(11, 12))
-	limit := alpha + 5*math.Sqrt(alpha*(1-alpha)/audits)
-	q := 1 / (1 + math.Exp(-1))
-	truth, err := gaussianEps(1, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p0, p1 := normalBelow(-.5), normalBelow(.5)
-	// A mechanism of ε = 0 and δ = .2 that reveals membership with probability δ.
-	const big, base = .2, .1
-	for _, bounds := range []int{4, 2} {
-		for _, o := range []struct {
-			name        string
-			e           Estimator[Counts]
-			p0, p1, eps float64
-			holds       bool
-		}{
-			{"response", ClopperPearson{0, bounds}, 1 - q, q, 1, true},
-			{"gaussian", ClopperPearson{delta, bounds}, p0, p1, truth, true},
-			{"gaussian on its line", ClopperPearson{delta, bounds}, p0, p1, math.Log((p1 - delta) / p0), true},
-			{"reveals", ClopperPearson{big, bounds}, base, base + big, 0, true},
-			{"δ forgotten", ClopperPearson{0, bounds}, base, base + big, 0, false},
-			{"roles mixed", rolesMixed{ClopperPearson{0, bounds}}, q, 1 - q, .5, false},
-		} {
-			draw := newBinomialDraws(n, o.p0, o.p1)
-			share := shareClaimed(t, audits, func() Counts { return draw(r) }, atLevel(o.e, o.eps, alpha))
-			if o.holds != (share <= limit) {
-				t.Errorf("cp-%d, %s: %v false claims, limit %v", bounds, o.name, share, limit)
-			}
-		}
 	}
 }
 
