@@ -9,39 +9,6 @@ import (
 	"github.com/aviary-audit/aviary/audit/accounting"
 )
 
-// oneRunOracle is a row of values at δ = 1e-5 and 95 %: steinke pure and at δ by
-// an own port of the paper's appendix D, Mahloujifar's recursion equal to
-// jax_privacy's, Xiang's equal to their repository's results.
-var oneRunOracle = []struct {
-	m, r, v                   int
-	pure, steinke, mu, gdp, x float64
-}{
-	{1000, 1000, 525, 0, 0, 0, 0, 0},
-	{1000, 1000, 527, .001986, .001751, 0, 0, .005649},
-	{1000, 1000, 530, .013996, .013761, .005908, .015104, .050738},
-	{1000, 1000, 550, .094224, .093988, .057264, .185570, .408253},
-	{1000, 1000, 600, .297468, .297227, .163850, .583540, 1.435912},
-	{1000, 1000, 700, .732011, .731740, .357211, 1.371979, 3.920272},
-	{1000, 1000, 800, 1.254330, 1.253984, .575553, 2.333243, 7.227619},
-	{1000, 1000, 900, 2.021233, 2.020646, .880396, 3.779338, 12.414780},
-	{1000, 1000, 990, 4.063206, 4.059247, 1.637182, 7.833052, 26.422716},
-	{1000, 1000, 1000, 5.809068, 5.782283, 2.368074, 12.334569, 37.819305},
-	{1000, 20, 15, .178140, .165957, .052782, .169784, .220300},
-	{1000, 20, 20, 1.822716, 1.791284, .582164, 2.363368, 2.716463},
-	{1000, 50, 40, .774085, .768340, .273616, 1.022824, 1.249067},
-	{1000, 100, 60, .051915, .049549, .015267, .043523, .075572},
-	{1000, 100, 75, .702214, .699467, .269495, 1.005916, 1.287064},
-	{1000, 100, 90, 1.630823, 1.626143, .602504, 2.456405, 3.164458},
-	{1000, 100, 100, 3.492965, 3.465376, 1.225533, 5.549028, 6.795966},
-	{1000, 200, 150, .821396, .819973, .339466, 1.296916, 1.816767},
-	{1000, 500, 350, .683260, .682726, .314881, 1.193744, 2.121607},
-	{100, 100, 80, .958392, .958086, .530689, 2.130336, 5.320260},
-	{500, 500, 300, .251685, .251445, .147425, .520023, 1.194592},
-	{10000, 1000, 750, .976667, .973610, .346382, 1.326113, 1.836613},
-	{10000, 10000, 6000, .371706, .371461, .172949, .619003, 1.836917},
-	{100000, 10000, 6500, .584373, .581627, .198577, .719881, 1.054602},
-}
-
 func lowerOf[D any](t *testing.T, e Estimator[D], d D, alpha float64) float64 {
 	t.Helper()
 	eps, err := e.Lower(d, alpha)
@@ -49,70 +16,6 @@ func lowerOf[D any](t *testing.T, e Estimator[D], d D, alpha float64) float64 {
 		t.Fatalf("%s of %+v: %v", e.Name(), d, err)
 	}
 	return eps
-}
-
-func TestOneRunTables(t *testing.T) {
-	const delta = 1e-5
-	for _, o := range oneRunOracle {
-		g := Guesses{o.m, o.r, o.v}
-		for _, row := range []struct {
-			e    Estimator[Guesses]
-			want float64
-		}{
-			{Steinke{}, o.pure}, {Steinke{delta}, o.steinke}, {MahloujifarGDP{delta}, o.gdp}, {XiangIID{delta}, o.x},
-		} {
-			if got := lowerOf(t, row.e, g, .05); !(math.Abs(got-row.want) <= 1e-4) {
-				t.Errorf("%s of %v: %v, want %v", row.e.Name(), g, got, row.want)
-			}
-		}
-		mu, err := largestRejected(maxMu, boundTol, func(mu float64) (bool, error) { return rejectsTradeOff(g, .05, gaussianCurve(mu)), nil })
-		if err != nil || !(math.Abs(mu-o.mu) <= 1e-5) {
-			t.Errorf("mu of %v: %v, %v, want %v", g, mu, err, o.mu)
-		}
-	}
-}
-
-// TestOneRunPins: values published with the papers and their code.
-func TestOneRunPins(t *testing.T) {
-	for _, o := range []struct {
-		e     Estimator[Guesses]
-		g     Guesses
-		alpha float64
-		want  float64
-		tol   float64
-	}{
-		{Steinke{1e-4}, Guesses{1000, 100, 75}, .05, .6729846634, 1e-8},
-		{Steinke{1e-5}, Guesses{100000, 1510, 1439}, .05, 2.6758510061, 1e-8},
-		{MahloujifarGDP{1e-5}, Guesses{1000, 100, 90}, .01, 1.9820861510, 1e-6},
-		{MahloujifarGDP{1e-6}, Guesses{1000, 100, 90}, .05, 2.7686827428, 1e-6},
-	} {
-		if got := lowerOf(t, o.e, o.g, o.alpha); !(math.Abs(got-o.want) <= o.tol) {
-			t.Errorf("%s of %v: %v, want %v", o.e.Name(), o.g, got, o.want)
-		}
-	}
-	for _, o := range []struct {
-		g                Guesses
-		eps, delta, want float64
-	}{
-		{Guesses{1000, 1000, 600}, .2, 1e-5, .00102324121523},
-		{Guesses{1000, 1000, 600}, .3, 1e-5, .0545983169407},
-		{Guesses{1000, 100, 75}, .673, 1e-4, .0500060733556},
-		{Guesses{1000, 100, 90}, 1.6, 1e-5, .0413696416524},
-		{Guesses{1000, 100, 90}, 1.6, 0, .0397481559425},
-	} {
-		if p, err := (Steinke{o.delta}).PValue(o.g, o.eps); err != nil || !(math.Abs(p/o.want-1) <= 1e-10) {
-			t.Errorf("p of %v: %v, %v, want %v", o.g, p, err, o.want)
-		}
-	}
-	for _, o := range []struct {
-		g    Guesses
-		want float64
-	}{{Guesses{10, 8, 7}, .0674242597}, {Guesses{10, 10, 10}, .6779575006}} {
-		mu, err := largestRejected(maxMu, boundTol, func(mu float64) (bool, error) { return rejectsTradeOff(o.g, .05, gaussianCurve(mu)), nil })
-		if err != nil || !(math.Abs(mu-o.want) <= 1e-8) {
-			t.Errorf("mu of %v: %v, %v, want %v", o.g, mu, err, o.want)
-		}
-	}
 }
 
 // TestMahloujifarEpsDelta: near Steinke's bound, the better one by m.
