@@ -21,18 +21,28 @@ import (
 //
 // where m counts the canaries of all sets.
 func WriteCanaries(w io.Writer, sets ...*audit.CanarySet) error {
+	arrays, err := CanaryArrays(sets...)
+	if err != nil {
+		return err
+	}
+	return npz.Write(w, arrays...)
+}
+
+// CanaryArrays are the arrays that WriteCanaries writes, for files that hold
+// more.
+func CanaryArrays(sets ...*audit.CanarySet) ([]npz.Named, error) {
 	if len(sets) == 0 {
-		return fmt.Errorf("canaries: no sets to write")
+		return nil, fmt.Errorf("canaries: no sets to write")
 	}
 	size := sets[0].Size
 	var images []float32
 	var labels, removed, number []int64
 	for _, s := range sets {
 		if !slices.Equal(s.Size, size) {
-			return fmt.Errorf("canaries: set %d has examples of shape %v, expected %v as in set %d", s.Set, s.Size, size, sets[0].Set)
+			return nil, fmt.Errorf("canaries: set %d has examples of shape %v, expected %v as in set %d", s.Set, s.Size, size, sets[0].Set)
 		}
 		if len(s.X) != s.Len()*product(size) || len(s.Removed) != s.Len() {
-			return fmt.Errorf("canaries: set %d has %d pixels and %d displaced examples for %d canaries of shape %v", s.Set, len(s.X), len(s.Removed), s.Len(), size)
+			return nil, fmt.Errorf("canaries: set %d has %d pixels and %d displaced examples for %d canaries of shape %v", s.Set, len(s.X), len(s.Removed), s.Len(), size)
 		}
 		images = append(images, s.X...)
 		for i, y := range s.Y {
@@ -42,12 +52,12 @@ func WriteCanaries(w io.Writer, sets ...*audit.CanarySet) error {
 		}
 	}
 	m := []int{len(labels)}
-	return npz.Write(w,
-		npz.Named{Name: "images", Array: npz.Array{Shape: slices.Concat(m, size), Data: images}},
-		npz.Named{Name: "labels", Array: npz.Array{Shape: m, Data: labels}},
-		npz.Named{Name: "removed", Array: npz.Array{Shape: m, Data: removed}},
-		npz.Named{Name: "set", Array: npz.Array{Shape: m, Data: number}},
-	)
+	return []npz.Named{
+		{Name: "images", Array: npz.Array{Shape: slices.Concat(m, size), Data: images}},
+		{Name: "labels", Array: npz.Array{Shape: m, Data: labels}},
+		{Name: "removed", Array: npz.Array{Shape: m, Data: removed}},
+		{Name: "set", Array: npz.Array{Shape: m, Data: number}},
+	}, nil
 }
 
 // ReadCanaries reads a file as WriteCanaries writes it, and checks it against

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/aviary-audit/aviary/internal/npz"
 )
@@ -27,7 +28,8 @@ func openColumns(path string) (*columns, error) {
 
 func (c *columns) close() { c.npz.Close() }
 
-// array reads a one-dimensional array and holds it to the common length.
+// array reads an array of one dimension, or one that others of length 1 hide,
+// and holds it to the common length.
 func (c *columns) array(name string) any {
 	if c.err != nil {
 		return nil
@@ -38,7 +40,7 @@ func (c *columns) array(name string) any {
 		return nil
 	}
 	switch {
-	case len(a.Shape) != 1:
+	case len(a.Shape) == 0 || slices.Max(a.Shape) != a.Len():
 		c.fail(name, fmt.Sprintf("shape is %v, expected one dimension", a.Shape))
 	case c.rows >= 0 && a.Len() != c.rows:
 		c.fail(name, fmt.Sprintf("%d entries, expected %d as in the arrays before it", a.Len(), c.rows))
@@ -82,22 +84,20 @@ func (c *columns) whole(name string) []int {
 	return ints
 }
 
-// floats reads float32 or float64.
+// floats reads numbers of any type.
 func (c *columns) floats(name string) []float64 {
 	data := c.array(name)
-	switch data := data.(type) {
-	case nil:
-	case []float64:
-		return data
-	case []float32:
-		return widen[float32, float64](data)
-	default:
-		c.fail(name, fmt.Sprintf("dtype is %s, expected float64 or float32", npz.Array{Data: data}.DType()))
+	if data == nil {
+		return nil
 	}
-	return nil
+	floats, ok := toFloats(data)
+	if !ok {
+		c.fail(name, fmt.Sprintf("dtype is %s, expected numbers", npz.Array{Data: data}.DType()))
+	}
+	return floats
 }
 
-// bits reads booleans, or integers that are 0 or 1.
+// bits reads booleans, or numbers of any type that are 0 or 1.
 func (c *columns) bits(name string) []bool {
 	data := c.array(name)
 	if data == nil {
@@ -106,15 +106,15 @@ func (c *columns) bits(name string) []bool {
 	if bits, ok := data.([]bool); ok {
 		return bits
 	}
-	ints, ok := toInts(data)
+	floats, ok := toFloats(data)
 	if !ok {
-		c.fail(name, fmt.Sprintf("dtype is %s, expected bool or integers 0 and 1", npz.Array{Data: data}.DType()))
+		c.fail(name, fmt.Sprintf("dtype is %s, expected bool or numbers 0 and 1", npz.Array{Data: data}.DType()))
 		return nil
 	}
-	bits := make([]bool, len(ints))
-	for i, v := range ints {
+	bits := make([]bool, len(floats))
+	for i, v := range floats {
 		if v != 0 && v != 1 {
-			c.fail(name, fmt.Sprintf("entry %d is %d, expected 0 or 1", i, v))
+			c.fail(name, fmt.Sprintf("entry %d is %v, expected 0 or 1", i, v))
 			return nil
 		}
 		bits[i] = v == 1
@@ -223,8 +223,27 @@ func toInts(data any) ([]int, bool) {
 	return nil, false
 }
 
+// toFloats widens any slice of numbers; false for other types.
+func toFloats(data any) ([]float64, bool) {
+	switch data := data.(type) {
+	case []float64:
+		return data, true
+	case []float32:
+		return widen[float32, float64](data), true
+	case []int64:
+		return widen[int64, float64](data), true
+	case []uint64:
+		return widen[uint64, float64](data), true
+	}
+	ints, ok := toInts(data)
+	if !ok {
+		return nil, false
+	}
+	return widen[int, float64](ints), true
+}
+
 type real interface {
-	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32
+	int | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32
 }
 
 func widen[From real, To int | float64](x []From) []To {

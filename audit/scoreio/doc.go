@@ -13,7 +13,8 @@
 //
 // Score files of other programs are read too: they may lack set, audit and
 // canary, order their columns as they like, call them by other names (Columns),
-// separate them by tabs (.tsv), and write member as true and false.
+// hold losses instead of scores, separate columns by tabs (.tsv), be packed by
+// gzip, and write member as true and false.
 //
 // Every row is checked, and errors name the file, the line or row, the column,
 // the value, and what was expected.

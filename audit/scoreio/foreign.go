@@ -3,6 +3,7 @@ package scoreio
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -13,9 +14,13 @@ import (
 // without a canary every row is one, numbered from 0 on.
 //
 // Columns that mean nothing to us are ignored once any name is given, since
-// somebody then looked at the file, and refused otherwise.
+// somebody then looked at the file, or if they have no name, and refused
+// otherwise.
 type Columns struct {
 	Set, Audit, Canary, Member, Score string
+	// Loss is a column of losses, which members have the lower ones of, in place
+	// of Score: a score is then minus its loss.
+	Loss string
 	// Runs says that every row is a training run of its own rather than one
 	// canary of many in the same run: without an audit the rows are numbered
 	// as audits, and without a canary there is one, number 0.
@@ -23,10 +28,10 @@ type Columns struct {
 }
 
 // ReadScores reads a score file, .csv, .tsv, .json or .npz, whose columns are
-// called c. A file without rows is an error, and so are NaN and infinite scores
+// called c. Text may be packed by gzip, as in .csv.gz. A file without rows is an error, and so are NaN and infinite scores
 // and two rows of one canary in one audit.
 func (c Columns) ReadScores(path string) ([]Row, error) {
-	read, err := byEnding(path, map[string]func(string, Columns) ([]Row, error){
+	read, err := byEnding(path, unpackedName, map[string]func(string, Columns) ([]Row, error){
 		".csv": readScoresCSV, ".tsv": readScoresCSV, ".json": readScoresJSON, ".npz": readScoresNPZ,
 	})
 	if err != nil {
@@ -40,13 +45,18 @@ type layout struct {
 	set, audit, canary string // "" if the file has no such column
 	member, score      string
 	runs               bool
+	negate             bool // the score is a loss
 }
 
 // layout matches c with the columns that a file has; kind is what the file
 // calls a column ("column", "field", "array").
 func (c Columns) layout(have []string, kind string) (layout, error) {
-	l := layout{runs: c.Runs}
+	l := layout{runs: c.Runs, negate: c.Loss != ""}
 	known := map[string]bool{}
+	score := c.Score
+	if l.negate {
+		score = c.Loss
+	}
 	for _, part := range []struct {
 		to               *string
 		name, ours, flag string
@@ -56,7 +66,7 @@ func (c Columns) layout(have []string, kind string) (layout, error) {
 		{&l.audit, c.Audit, "audit", "--audit-column", true},
 		{&l.canary, c.Canary, "canary", "--canary-column", true},
 		{&l.member, c.Member, "member", "--member-column", false},
-		{&l.score, c.Score, "score", "--score-column", false},
+		{&l.score, score, "score", "--score-column NAME or --loss-column", false},
 	} {
 		name := part.name
 		if name == "" {
@@ -78,20 +88,23 @@ func (c Columns) layout(have []string, kind string) (layout, error) {
 		return l, nil
 	}
 	for _, name := range have {
-		if !known[name] {
+		if !known[name] && name != "" {
 			return layout{}, fmt.Errorf("unknown %s %q, expected %s (--score-column NAME or --member-column NAME say which columns count, and the others are then ignored)",
-				kind, name, strings.Join(scoreColumns, ", "))
+				kind, clip(name), strings.Join(scoreColumns, ", "))
 		}
 	}
 	return l, nil
 }
 
 func (c Columns) named() bool {
-	return c.Set != "" || c.Audit != "" || c.Canary != "" || c.Member != "" || c.Score != ""
+	return c.Set != "" || c.Audit != "" || c.Canary != "" || c.Member != "" || c.Score != "" || c.Loss != ""
 }
 
-// complete numbers what the file of row i left out.
+// complete numbers what the file of row i left out, and makes a score of a loss.
 func (l layout) complete(r *Row, i int) {
+	if l.negate {
+		r.Score = 0 - r.Score // 0, not -0, of 0
+	}
 	if l.audit == "" && l.runs {
 		r.Audit = i
 	}
@@ -109,7 +122,7 @@ func quoted(names []string) string {
 			list = append(list, "…")
 			break
 		}
-		list = append(list, fmt.Sprintf("%q", n))
+		list = append(list, fmt.Sprintf("%q", clip(n)))
 	}
 	if len(list) == 0 {
 		return "none"
@@ -117,7 +130,8 @@ func quoted(names []string) string {
 	return strings.Join(list, ", ")
 }
 
-// membership reads 0, 1, true or false, in any case.
+// membership reads 0, 1, true or false, in any case, and 0 and 1 as data frames
+// write them that lack a membership somewhere, 0.0 and 1.0.
 func membership(text string) (member, ok bool) {
 	switch {
 	case text == "0" || strings.EqualFold(text, "false"):
@@ -125,5 +139,6 @@ func membership(text string) (member, ok bool) {
 	case text == "1" || strings.EqualFold(text, "true"):
 		return true, true
 	}
-	return false, false
+	v, err := strconv.ParseFloat(text, 64)
+	return v == 1, err == nil && (v == 0 || v == 1)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,11 +14,11 @@ import (
 // readScoresJSON reads a list of objects. The first one says which fields
 // there are, and every other must have those of them that count.
 func readScoresJSON(path string, c Columns) ([]Row, error) {
-	f, err := os.Open(path)
+	f, err := openText(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer f.close()
 	where := rowNumber(path)
 	dec := json.NewDecoder(f)
 	if tok, err := dec.Token(); err != nil || tok != json.Delim('[') {
@@ -28,8 +27,8 @@ func readScoresJSON(path string, c Columns) ([]Row, error) {
 	var rows []Row
 	var l layout
 	for i := 0; dec.More(); i++ {
-		o := object{}
-		if err := dec.Decode(&o.fields); err != nil {
+		o, err := readObject(dec)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w; expected an object with %s", where(i), err, strings.Join(scoreColumns, ", "))
 		}
 		if i == 0 || !c.named() { // nothing unknown in any row
@@ -71,6 +70,36 @@ type object struct {
 	err    error
 }
 
+// readObject reads an object name by name, since encoding/json takes the last
+// of two fields of one name without a word.
+func readObject(dec *json.Decoder) (*object, error) {
+	start, err := dec.Token()
+	switch {
+	case err != nil:
+		return nil, err
+	case start != json.Delim('{'):
+		return nil, fmt.Errorf("it is no object")
+	}
+	o := &object{fields: map[string]json.RawMessage{}}
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := token.(string) // the decoder takes no other
+		if _, twice := o.fields[name]; twice {
+			return nil, fmt.Errorf("field %q is there twice", clip(name))
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
+		}
+		o.fields[name] = value
+	}
+	_, err = dec.Token()
+	return o, err
+}
+
 func (o *object) names() []string {
 	names := make([]string, 0, len(o.fields))
 	for name := range o.fields {
@@ -92,10 +121,7 @@ func (o *object) text(name string) string {
 func (o *object) fail(name, expected string) {
 	if o.err == nil {
 		value := strings.Join(strings.Fields(string(o.fields[name])), " ") // one line
-		if len(value) > 40 {
-			value = strings.ToValidUTF8(value[:40], "") + "…"
-		}
-		o.err = fmt.Errorf("%s is %s, expected %s", name, value, expected)
+		o.err = fmt.Errorf("%s is %s, expected %s", name, clip(value), expected)
 	}
 }
 

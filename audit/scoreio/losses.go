@@ -21,7 +21,7 @@ var lossColumns = []string{"set", "audit", "canary", "loss"}
 // optionally after a column plan, or npz with the arrays set, audit, canary
 // and loss. A file without rows is an error.
 func ReadLosses(path string) ([]Loss, error) {
-	read, err := byEnding(path, map[string]func(string) ([]Loss, error){
+	read, err := byEnding(path, unpackedName, map[string]func(string) ([]Loss, error){
 		".csv": readLossesCSV, ".npz": readLossesNPZ,
 	})
 	if err != nil {
@@ -39,7 +39,7 @@ func readLossesCSV(path string) ([]Loss, error) {
 	var rows []Loss
 	for t.next() {
 		rows = append(rows, Loss{
-			Plan: t.text("plan"),
+			Plan: t.field("plan"),
 			Set:  t.number("set"), Audit: t.number("audit"), Canary: t.number("canary"),
 			Loss: t.float("loss"),
 		})
@@ -83,14 +83,10 @@ func ReadRunLosses(path string, m int) ([]float64, error) {
 
 // checkLosses checks what both formats share; where names row i in errors.
 func checkLosses(rows []Loss, where func(i int) string) error {
-	p := places{}
 	for i, r := range rows {
-		if err := p.add(r.Set, r.Audit, r.Canary, i, where); err != nil {
-			return err
-		}
 		if math.IsNaN(r.Loss) || math.IsInf(r.Loss, 0) {
 			return fmt.Errorf("%s: loss is %v, expected a finite number", where(i), r.Loss)
 		}
 	}
-	return nil
+	return checkPlaces(len(rows), func(i int) place { return place{rows[i].Set, rows[i].Audit, rows[i].Canary} }, where)
 }

@@ -219,11 +219,12 @@ func TestBadScoreArrays(t *testing.T) {
 		{named("set", []float64{0, 1}, 2), []string{"set", "float64", "integers"}},
 		{named("audit", []uint8{0, 0, 0}, 3), []string{"audit", "3 entries", "2"}},
 		{named("canary", []int64{0, 0}, 2), []string{"row 1", "row 0"}},
-		{named("canary", []int64{0, 1}, 2, 1), []string{"canary", "[2 1]", "one dimension"}},
+		{named("canary", []int64{0, 1, 2, 3}, 2, 2), []string{"canary", "[2 2]", "one dimension"}},
 		{named("canary", []uint64{0, 1 << 63}, 2), []string{"canary", "entry 1"}},
 		{named("member", []int64{0, 2}, 2), []string{"member", "entry 1 is 2", "0 or 1"}},
-		{named("member", []float32{0, 1}, 2), []string{"member", "float32"}},
-		{named("score", []int64{0, 1}, 2), []string{"score", "int64", "float64"}},
+		{named("member", []float32{0, .5}, 2), []string{"member", "entry 1 is 0.5", "0 or 1"}},
+		{named("member", []float64{0, math.NaN()}, 2), []string{"member", "entry 1 is NaN", "0 or 1"}},
+		{named("score", []bool{false, true}, 2), []string{"score", "bool", "numbers"}},
 		{named("score", []float64{0, math.NaN()}, 2), []string{"row 1", "NaN", "finite"}},
 	} {
 		_, err := ReadScores(writeNPZ(t, columnsOf(c.array)...))

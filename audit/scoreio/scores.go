@@ -1,11 +1,14 @@
 package scoreio
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,7 +55,7 @@ func WriteScores(path string, rows []Row) error {
 }
 
 func writeScores(files atomicfile.Options, path string, rows []Row) error {
-	write, err := byEnding(path, map[string]func(io.Writer, []Row) error{
+	write, err := byEnding(path, asIs, map[string]func(io.Writer, []Row) error{
 		".csv": WriteScoresCSV, ".json": writeScoresJSON, ".npz": writeScoresNPZ,
 	})
 	if err != nil {
@@ -133,34 +136,53 @@ func writeScoresJSON(w io.Writer, rows []Row) error {
 
 // checkScores checks what all formats share; where names row i in errors.
 func checkScores(rows []Row, where func(i int) string) error {
-	p := places{}
 	for i, r := range rows {
-		if err := p.add(r.Set, r.Audit, r.Canary, i, where); err != nil {
-			return err
-		}
 		if math.IsNaN(r.Score) || math.IsInf(r.Score, 0) {
 			return fmt.Errorf("%s: score is %v, expected a finite number", where(i), r.Score)
 		}
 	}
-	return nil
+	return checkPlaces(len(rows), func(i int) place { return place{rows[i].Set, rows[i].Audit, rows[i].Canary} }, where)
 }
 
-// places maps (set, audit, canary) to the row that has it.
-type places map[[3]int]int
+// place is a set, an audit and a canary.
+type place [3]int
 
-// add notes row i, and refuses numbers out of range and places taken.
-func (p places) add(set, audit, canary, i int, where func(i int) string) error {
-	key := [3]int{set, audit, canary}
-	for k, column := range scoreColumns[:3] {
-		if v := key[k]; v < 0 || v > math.MaxInt32 {
-			return fmt.Errorf("%s: %s is %d, expected a whole number from 0 to %d", where(i), column, v, math.MaxInt32)
+func (p place) compare(q place) int { return slices.Compare(p[:], q[:]) }
+
+// ErrPlaceTwice is what the errors about a place that two rows have wrap.
+var ErrPlaceTwice = errors.New("expected once")
+
+// checkPlaces refuses numbers out of range, and two of n rows at one place.
+func checkPlaces(n int, at func(i int) place, where func(i int) string) error {
+	ascending := true
+	for i := range n {
+		p := at(i)
+		for k, column := range scoreColumns[:3] {
+			if v := p[k]; v < 0 || v > math.MaxInt32 {
+				return fmt.Errorf("%s: %s is %d, expected a whole number from 0 to %d", where(i), column, v, math.MaxInt32)
+			}
+		}
+		ascending = ascending && (i == 0 || at(i-1).compare(p) < 0)
+	}
+	if ascending { // as most files are
+		return nil
+	}
+	order := make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(i, j int32) int { return cmp.Or(at(int(i)).compare(at(int(j))), cmp.Compare(i, j)) })
+	first, again := -1, n // of the first row at a place that is taken
+	for k := 1; k < n; k++ {
+		if i, j := int(order[k-1]), int(order[k]); at(i) == at(j) && j < again {
+			first, again = i, j
 		}
 	}
-	if j, twice := p[key]; twice {
-		return fmt.Errorf("%s: set %d, audit %d, canary %d again, expected once (first in %s)", where(i), set, audit, canary, where(j))
+	if again == n {
+		return nil
 	}
-	p[key] = i
-	return nil
+	p := at(again)
+	return fmt.Errorf("%s: set %d, audit %d, canary %d again, %w (first in %s)", where(again), p[0], p[1], p[2], ErrPlaceTwice, where(first))
 }
 
 func rowNumber(name string) func(i int) string {
@@ -174,12 +196,15 @@ func digit(b bool) byte {
 	return '0'
 }
 
-// byEnding picks what the ending of path's name stands for.
-func byEnding[T any](path string, known map[string]T) (T, error) {
-	ending := strings.ToLower(filepath.Ext(path))
+// byEnding picks what the ending of path's name stands for; plain gives the
+// name whose ending counts.
+func byEnding[T any](path string, plain func(path string) string, known map[string]T) (T, error) {
+	ending := strings.ToLower(filepath.Ext(plain(path)))
 	if v, ok := known[ending]; ok {
 		return v, nil
 	}
 	var zero T
 	return zero, fmt.Errorf("%s: the name ends in %q, expected %s", path, ending, endings(known))
 }
+
+func asIs(path string) string { return path }

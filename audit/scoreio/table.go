@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,9 +17,10 @@ import (
 // can read all fields of a row and ask once, with finish.
 type table struct {
 	name    string
-	file    *os.File
+	text    *text
 	csv     *csv.Reader
 	columns []string
+	at      map[string]int // of columns
 	fields  []string
 	lines   []int // line of each row read
 	err     error
@@ -40,32 +40,40 @@ func openTable(path string, allowed ...[]string) (*table, error) {
 	for _, columns := range allowed {
 		names = append(names, strings.Join(columns, ","))
 	}
-	return nil, fmt.Errorf("%s: line 1: the header is %q, expected %s", path, strings.Join(t.columns, ","), strings.Join(names, " or "))
+	return nil, fmt.Errorf("%s: line 1: the header is %q, expected %s", path, clip(strings.Join(t.columns, ",")), strings.Join(names, " or "))
 }
 
-// openAnyTable reads a header of any names, no two of them the same. Fields are
-// separated by tabs in files whose name ends in .tsv, by commas elsewhere.
+// openAnyTable reads a header of any names, no two of them the same; columns
+// without a name, which spreadsheets and data frames write to number the rows,
+// are as if they were not there. Fields are separated by tabs in files whose
+// name ends in .tsv, by commas elsewhere.
 func openAnyTable(path string) (*table, error) {
 	t, err := openHeader(path, strings.Join(scoreColumns, ","))
 	if err != nil {
 		return nil, err
 	}
 	for i, name := range t.columns {
-		if slices.Contains(t.columns[:i], name) {
-			t.close()
-			return nil, fmt.Errorf("%s: line 1: column %q is there twice", path, name)
+		if name != "" && t.at[name] != i {
+			err = fmt.Errorf("%s: line 1: column %q is there twice", path, clip(name))
 		}
+	}
+	if only := t.columns[0]; len(t.columns) == 1 && strings.ContainsAny(only, ",;\t") {
+		err = fmt.Errorf("%s: line 1: %q is one column, expected columns separated by commas, or by tabs if the file's name ends in .tsv", path, clip(only))
+	}
+	if err != nil {
+		t.close()
+		return nil, err
 	}
 	return t, nil
 }
 
 func openHeader(path, expected string) (*table, error) {
-	f, err := os.Open(path)
+	f, err := openText(path)
 	if err != nil {
 		return nil, err
 	}
-	t := &table{name: path, file: f, csv: csv.NewReader(f)}
-	if strings.EqualFold(filepath.Ext(path), ".tsv") {
+	t := &table{name: path, text: f, csv: csv.NewReader(f), at: map[string]int{}}
+	if strings.EqualFold(filepath.Ext(unpackedName(path)), ".tsv") {
 		t.csv.Comma = '\t'
 	}
 	t.columns, err = t.csv.Read()
@@ -75,14 +83,20 @@ func openHeader(path, expected string) (*table, error) {
 	case err != nil:
 		err = fmt.Errorf("%s: %w", path, err)
 	default:
-		t.columns[0] = strings.TrimPrefix(t.columns[0], "\ufeff") // spreadsheets write a byte order mark
+		for i, name := range t.columns {
+			t.columns[i] = strings.TrimSpace(name)
+			if _, twice := t.at[t.columns[i]]; !twice {
+				t.at[t.columns[i]] = i
+			}
+		}
+		t.csv.ReuseRecord = true
 		return t, nil
 	}
 	t.close()
 	return nil, err
 }
 
-func (t *table) close() { t.file.Close() }
+func (t *table) close() { t.text.close() }
 
 // next reads a row; false at the end or after an error.
 func (t *table) next() bool {
@@ -93,12 +107,16 @@ func (t *table) next() bool {
 	if errors.Is(err, io.EOF) {
 		return false
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, csv.ErrFieldCount) {
 		t.err = fmt.Errorf("%s: %w", t.name, err)
 		return false
 	}
 	line, _ := t.csv.FieldPos(0)
 	t.fields, t.lines = fields, append(t.lines, line)
+	if err != nil {
+		t.err = fmt.Errorf("%s: %d fields, expected %d as in the header", t.line(len(t.lines)-1), len(fields), len(t.columns))
+		return false
+	}
 	return true
 }
 
@@ -113,23 +131,25 @@ func (t *table) finish(rows int) error {
 // line names row i.
 func (t *table) line(i int) string { return fmt.Sprintf("%s: line %d", t.name, t.lines[i]) }
 
-func (t *table) text(column string) string {
-	i := slices.Index(t.columns, column)
-	if i < 0 {
+// field is what the row has in a column, without spaces around it; "" if there
+// is no such column.
+func (t *table) field(column string) string {
+	i, ok := t.at[column]
+	if !ok {
 		return ""
 	}
-	return t.fields[i]
+	return strings.TrimSpace(t.fields[i])
 }
 
 func (t *table) fail(column, expected string) {
 	if t.err == nil {
-		t.err = fmt.Errorf("%s: %s is %q, expected %s", t.line(len(t.lines)-1), column, t.text(column), expected)
+		t.err = fmt.Errorf("%s: %s is %q, expected %s", t.line(len(t.lines)-1), column, clip(t.field(column)), expected)
 	}
 }
 
 // number reads a whole number that is not negative.
 func (t *table) number(column string) int {
-	v, err := strconv.Atoi(t.text(column))
+	v, err := strconv.Atoi(t.field(column))
 	if err != nil || v < 0 || v > math.MaxInt32 {
 		t.fail(column, fmt.Sprintf("a whole number from 0 to %d", math.MaxInt32))
 	}
@@ -137,7 +157,7 @@ func (t *table) number(column string) int {
 }
 
 func (t *table) bit(column string) bool {
-	member, ok := membership(t.text(column))
+	member, ok := membership(t.field(column))
 	if !ok {
 		t.fail(column, "0, 1, true or false")
 	}
@@ -145,7 +165,7 @@ func (t *table) bit(column string) bool {
 }
 
 func (t *table) float(column string) float64 {
-	v, err := strconv.ParseFloat(t.text(column), 64)
+	v, err := strconv.ParseFloat(t.field(column), 64)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 		t.fail(column, "a finite number")
 	}
