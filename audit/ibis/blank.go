@@ -23,6 +23,9 @@ type blank struct{}
 
 func (blank) Name() string { return "blank" }
 
+// Displaced implements onerun.Displacer.
+func (blank) Displaced(m, _ int) int { return m }
+
 func (blank) Select(ctx context.Context, d audit.Dataset, m, set int, seed uint64) (*audit.CanarySet, error) {
 	c, err := onerun.Random().Select(ctx, d, m, set, seed)
 	if err != nil {

@@ -40,6 +40,9 @@ type clipBKD struct{ dev kernels.Device }
 
 func (clipBKD) Name() string { return "clipbkd" }
 
+// Displaced implements onerun.Displacer.
+func (clipBKD) Displaced(m, _ int) int { return m }
+
 func (s clipBKD) Select(ctx context.Context, d audit.Dataset, m, set int, seed uint64) (*audit.CanarySet, error) {
 	size := exampleLen(d)
 	if most := 2 * size * d.Classes(); m > most {

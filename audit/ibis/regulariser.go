@@ -20,9 +20,7 @@ const normStabilizer = 1.0 / (1 << 20)
 //	∂R/∂φ_i = (g_i - ⟨g_i, u_i⟩ u_i) / |φ_i|.
 func interference(c *tensor.Ctx, phi models.Value, lambda float64) (r, dphi models.Value) {
 	per := tensor.PerExample(phi.Shape())
-	sq, _ := tensor.Parts(c.SumMul(phi, phi, per))
-	inverse := c.Times(1/normStabilizer, tensor.Const(c.ClipFactor(sq, normStabilizer)))
-
+	inverse := inverseNorms(c, phi)
 	u := c.ScaleBy(phi, inverse, per)
 	g := c.MatMul(u, u, true, false)
 	s := c.SumMul(u, u, per)
@@ -31,6 +29,12 @@ func interference(c *tensor.Ctx, phi models.Value, lambda float64) (r, dphi mode
 	du := c.AddScaled(c.MatMul(u, g, false, false), -1, c.ScaleBy(u, s, per))
 	across := c.AddScaled(du, -1, c.ScaleBy(u, c.SumMul(du, u, per), per))
 	return r, c.Times(4*lambda, c.ScaleBy(across, inverse, per))
+}
+
+// inverseNorms is 1/|φ|, [m], finite for a zero embedding.
+func inverseNorms(c *tensor.Ctx, phi models.Value) models.Value {
+	sq, _ := tensor.Parts(c.SumMul(phi, phi, tensor.PerExample(phi.Shape())))
+	return c.Times(1/normStabilizer, tensor.Const(c.ClipFactor(sq, normStabilizer)))
 }
 
 // sumSquares is Σ v², [1].

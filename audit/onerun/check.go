@@ -81,9 +81,9 @@ func (g *Game) checkCoins(m int) error {
 	return nil
 }
 
-// displacer is a selector that knows beforehand how many examples the m canaries
+// Displacer is a selector that knows beforehand how many examples the m canaries
 // of a set displace. Another is taken to displace none.
-type displacer interface{ displaced(m, set int) int }
+type Displacer interface{ Displaced(m, set int) int }
 
 // shortest is the length of the shortest training set of the game, as far as
 // its selectors tell.
@@ -92,8 +92,8 @@ func (g *Game) shortest(m int) int {
 	for _, s := range g.Selectors {
 		for set := range g.Sets {
 			displaced := 0
-			if s, ok := s.(displacer); ok {
-				displaced = s.displaced(m, set)
+			if s, ok := s.(Displacer); ok {
+				displaced = s.Displaced(m, set)
 			}
 			for aud := range g.Audits {
 				in := 0

@@ -83,7 +83,7 @@ func (g Game) WritePlan(ctx context.Context) (*Plan, error) {
 	}
 	p := &Plan{
 		Schema: planSchema, Method: g.Selectors[0].Name(), Seed: g.Seed, NumCanaries: g.NumCanaries,
-		Sets: g.Sets, Audits: g.Audits, Examples: g.Data.Len(), DataSHA256: digest(g.Data),
+		Sets: g.Sets, Audits: g.Audits, Examples: g.Data.Len(), DataSHA256: Digest(g.Data),
 		Data: g.Header.Data, Model: g.Header.Model, Recipe: g.Header.Recipe, Notes: g.Header.Notes,
 		Files: map[string]string{},
 	}

@@ -26,7 +26,8 @@ type random struct{}
 
 func (random) Name() string { return "random" }
 
-func (random) displaced(m, _ int) int { return m }
+// Displaced implements Displacer.
+func (random) Displaced(m, _ int) int { return m }
 
 func (random) Select(_ context.Context, d audit.Dataset, m, set int, seed uint64) (*audit.CanarySet, error) {
 	if err := checkCount(m, d.Len()); err != nil {
@@ -48,7 +49,8 @@ type mislabeled struct{}
 
 func (mislabeled) Name() string { return "mislabeled" }
 
-func (mislabeled) displaced(m, _ int) int { return m }
+// Displaced implements Displacer.
+func (mislabeled) Displaced(m, _ int) int { return m }
 
 func (mislabeled) Select(ctx context.Context, d audit.Dataset, m, set int, seed uint64) (*audit.CanarySet, error) {
 	if d.Classes() < 2 {
@@ -59,15 +61,21 @@ func (mislabeled) Select(ctx context.Context, d audit.Dataset, m, set int, seed 
 		return nil, err
 	}
 	c.Method = "mislabeled"
-	r := rng.New(seed, rng.Relabel, uint64(set))
+	Relabel(c, seed)
+	return c, nil
+}
+
+// Relabel gives every canary a wrong label, uniform over the other classes, of
+// which there must be some.
+func Relabel(c *audit.CanarySet, seed uint64) {
+	r := rng.New(seed, rng.Relabel, uint64(c.Set))
 	for i, y := range c.Y {
-		wrong := r.Int32N(int32(d.Classes()) - 1)
+		wrong := r.Int32N(int32(c.K) - 1)
 		if wrong >= y {
 			wrong++
 		}
 		c.Y[i] = wrong
 	}
-	return c, nil
 }
 
 // FromFile takes canaries from an npz file (see scoreio.ReadCanaries), which
@@ -108,7 +116,8 @@ func (f *fromFile) check(m, sets int) (int, error) {
 	return m, nil
 }
 
-func (f *fromFile) displaced(_, set int) int {
+// Displaced implements Displacer.
+func (f *fromFile) Displaced(_, set int) int {
 	n := 0
 	for _, e := range f.sets[set].Removed {
 		if e >= 0 {

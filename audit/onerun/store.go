@@ -79,7 +79,7 @@ func (st *store) replay(path string, g *Game) error {
 	this := gameRecord{
 		Seed: g.Seed, NumCanaries: g.NumCanaries, Sets: g.Sets, Audits: g.Audits,
 		Model: g.Header.Model, Recipe: g.Header.Recipe, Device: g.Header.Device,
-		Data: digest(g.Data), Test: digest(g.Test), Models: g.KeepModels,
+		Data: Digest(g.Data), Test: Digest(g.Test), Models: g.KeepModels,
 	}
 	for _, s := range g.Selectors {
 		this.Methods = append(this.Methods, s.Name())

@@ -58,6 +58,12 @@ func (t *trainingSet) Example(i int, x []float32) int {
 	return t.canaries.Example(t.in[i-len(t.kept)], x)
 }
 
+// TrainingSet is D ∪ S for the canaries S whose coin shows true. Nothing is
+// copied.
+func TrainingSet(d audit.Dataset, c *audit.CanarySet, coins []bool) audit.Dataset {
+	return newTrainingSet(d, c, coins)
+}
+
 // coins are the m fair coins of an audit. They depend on the seed and on the
 // audit's place only, so that all methods meet the same ones.
 func coins(seed uint64, set, aud, m int) []bool {
@@ -113,9 +119,9 @@ func exampleLen(d audit.Dataset) int {
 	return n
 }
 
-// digest is the SHA-256 of a data set's shape, classes, labels and pixels; ""
+// Digest is the SHA-256 of a data set's shape, classes, labels and pixels; ""
 // for nil.
-func digest(d audit.Dataset) string {
+func Digest(d audit.Dataset) string {
 	if d == nil {
 		return ""
 	}

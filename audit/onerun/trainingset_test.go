@@ -238,17 +238,17 @@ func TestPlantedCoins(t *testing.T) {
 }
 
 func TestDigest(t *testing.T) {
-	base := digest(toyData(20))
+	base := Digest(toyData(20))
 	c := selected(t, Random(), toyData(20), 20, 0, 1)
-	all := digest(c)
+	all := Digest(c)
 	c.X[7]++
-	pixel := digest(c)
+	pixel := Digest(c)
 	c.X[7]--
 	c.Y[2] ^= 1
-	label := digest(c)
-	got := []string{base, all, pixel, label, digest(toyData(21)), digest(nil)}
+	label := Digest(c)
+	got := []string{base, all, pixel, label, Digest(toyData(21)), Digest(nil)}
 	slices.Sort(got)
-	if len(slices.Compact(got)) != 6 || base != digest(toyData(20)) {
+	if len(slices.Compact(got)) != 6 || base != Digest(toyData(20)) {
 		t.Errorf("digests %v, want six different ones", got)
 	}
 }

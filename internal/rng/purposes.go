@@ -17,5 +17,6 @@ const (
 	Fisher    Purpose = "fisher"    // labels drawn from the model, for its Fisher matrix
 	Pick      Purpose = "pick"      // random choice among preselected examples
 	Blank     Purpose = "blank"     // labels of blank canaries (set)
+	Craft     Purpose = "craft"     // the seed of a model that canaries are crafted with (set, model)
 	Refine    Purpose = "refine"    // the seed of one bilevel refinement, with streams of its own
 )
