@@ -101,7 +101,7 @@ func TestTwoWorldPower(t *testing.T) {
 			t.Fatal(err)
 		}
 		best := 0.0
-		for at := 2.0; at < 6; at += .02 {
+		for at := 2.0; at < 6; at += .01 {
 			p0, p1 := gaussianRates(o.mu, at)
 			c := Counts{int(math.Ceil(p0 * float64(o.n))), o.n, int(p1 * float64(o.n)), o.n}
 			best = math.Max(best, lowerOf[Counts](t, ClopperPearson{1e-5, 2}, c, .05))
