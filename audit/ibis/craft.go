@@ -13,7 +13,7 @@ import (
 	"github.com/aviary-audit/aviary/models/train"
 )
 
-// The stages of crafting, in their order; keys of Crafted.Seconds.
+// The stages of crafting; keys of Crafted.Seconds.
 const (
 	StageSelectTrain = "select-train" // the model that chooses
 	StageSelect      = "select"       // influence, and the choice
@@ -21,6 +21,11 @@ const (
 	StageZero        = "theta-0"      // θ₀, trained with them
 	StageRefine      = "refine"
 )
+
+// Stages are the stages of crafting in their order.
+func Stages() []string {
+	return []string{StageSelectTrain, StageSelect, StageStar, StageZero, StageRefine}
+}
 
 // Crafter crafts canary sets. It is an audit.Selector for one set at a time, and
 // keeps device memory from one set to the next; the owner calls Close.

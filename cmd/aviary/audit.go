@@ -102,7 +102,7 @@ func play(cmd *cobra.Command, s *settings, flags *pflag.FlagSet, demo string) er
 	}
 	defer closeRun(s)
 	ui := newTalk(cmd.ErrOrStderr(), s.quiet)
-	job.game.Progress = ui.progress
+	job.game.Progress, job.crafting = ui.progress, ui.craft
 	result, err := job.game.Run(cmd.Context())
 	ui.done()
 	if err != nil {

@@ -40,7 +40,7 @@ set,audit,canary,loss, and give it to aviary audit score.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	s.gameFlags(f)
-	f.Lookup("canaries").Usage = "`KIND` of canaries: random, mislabeled, or FILE.npz; one in a plan"
+	f.Lookup("canaries").Usage = "`KIND` of canaries: random, mislabeled, blank, or FILE.npz, as aviary craft writes; one in a plan"
 	f.StringVar(&s.out, "out", "", "`directory` of the plan (required)")
 	f.StringVar(&model, "model", "somebody else's", "the `name` of the model, for the report")
 	f.StringVar(&recipe, "recipe", "not told", "`how` it is trained, for the report")
@@ -60,6 +60,9 @@ func runPlan(cmd *cobra.Command, s *settings, model, recipe string) error {
 	}
 	j := &job{settings: s}
 	if err := j.openData(); err != nil {
+		return err
+	}
+	if err := j.openCanaries(); err != nil {
 		return err
 	}
 	j.game.Dir = s.out

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/aviary-audit/aviary/audit"
+	"github.com/aviary-audit/aviary/audit/ibis"
 	"github.com/aviary-audit/aviary/audit/onerun"
 	"github.com/aviary-audit/aviary/kernels"
 	"github.com/aviary-audit/aviary/models"
@@ -25,11 +26,16 @@ type job struct {
 	trainer    *onerun.ModelTrainer
 	arch       models.Arch
 	train      train.Config
+	crafters   []*ibis.Crafter
+	crafting   func(set int, stage string, done, total int) // told of their progress, if set
 }
 
 func (j *job) close() {
 	if j.trainer != nil {
 		j.trainer.Close()
+	}
+	for _, c := range j.crafters {
+		c.Close()
 	}
 	if j.device != nil {
 		j.device.Close()
@@ -51,16 +57,18 @@ func prepare(s *settings) (*job, error) {
 	if s.trainer != "" {
 		g.Trainer = onerun.CommandTrainer{Cmd: s.trainer}
 		g.Header.Model, g.Header.Recipe, g.Header.Device = "command", s.trainer, "that of the command"
-		return j, nil
+	} else if err := j.openModel(); err != nil {
+		j.close()
+		return nil, err
 	}
-	if err := j.openModel(); err != nil {
+	if err := j.openCanaries(); err != nil {
 		j.close()
 		return nil, err
 	}
 	return j, nil
 }
 
-// openData opens the data set and the canaries.
+// openData opens the data set.
 func (j *job) openData() error {
 	s, g := j.settings, &j.game
 	trainSet, testSet, err := data.Open(s.data, data.Options{})
@@ -75,24 +83,6 @@ func (j *job) openData() error {
 	g.Data, g.Test = trainSet, testSet
 	g.NumCanaries, g.Sets, g.Audits, g.Seed = s.numCanaries, s.sets, s.audits, s.seed
 	g.Header.Data = trainSet.Name()
-	for _, kind := range s.canaries {
-		switch {
-		case kind == "random":
-			g.Selectors = append(g.Selectors, onerun.Random())
-		case kind == "mislabeled":
-			g.Selectors = append(g.Selectors, onerun.Mislabeled())
-		case isCanaryFile(kind):
-			selector, err := onerun.FromFile(kind, g.Data)
-			if err != nil {
-				return inputError(err)
-			}
-			g.Selectors = append(g.Selectors, selector)
-			j.inputs = append(j.inputs, kind)
-		default:
-			return usageError(didYouMean(kind, []string{"random", "mislabeled"}, ""),
-				"--canaries: unknown kind %q, expected random, mislabeled or FILE.npz", kind)
-		}
-	}
 	return nil
 }
 

@@ -69,16 +69,15 @@ func allFlags() (*pflag.FlagSet, *settings) {
 func (s *settings) gameFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.data, "data", "mnist", "training `DATA`: mnist (60,000 digits), mnist-t10k (10,000, built in), or a folder with IDX or npz files")
 	f.IntVar(&s.limit, "limit", 0, "use only the first `N` training examples (0: all)")
-	f.StringSliceVar(&s.canaries, "canaries", []string{"mislabeled"}, "`KINDS` of canaries: random, mislabeled, or FILE.npz; each kind is audited")
+	f.StringSliceVar(&s.canaries, "canaries", []string{"mislabeled"}, "`KINDS` of canaries: random, mislabeled, blank, clipbkd, self-influence, greedy, ibis, or FILE.npz; each kind is audited")
 	f.IntVar(&s.numCanaries, "num-canaries", 1000, "canaries in a set (`M`); as many as there are if all come from files")
 	f.IntVar(&s.sets, "sets", 5, "canary sets per kind (`N`)")
 	f.IntVar(&s.audits, "audits", 2, "training runs per set, each with coins of its own (`N`)")
 	f.Uint64Var(&s.seed, "seed", 1, "seed of all randomness (`N`)")
 }
 
-// modelFlags say how the built-in trainer trains. They mean nothing to
-// somebody else's.
-func (s *settings) modelFlags(f *pflag.FlagSet) {
+// trainFlags say how the built-in trainer trains, but for the noise of DP-SGD.
+func (s *settings) trainFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.arch, "arch", "mlp:784-256-10", "`MODEL` to train: mlp:INPUT-HIDDEN-…-CLASSES")
 	f.IntVar(&s.epochs, "epochs", 7, "passes over the training data (`N`)")
 	f.IntVar(&s.batch, "batch", 256, "examples per step (`B`); their mean number with --clip")
@@ -90,6 +89,12 @@ func (s *settings) modelFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.augment, "augment", "none", "`RULE` for moving images while training: none, shift:K, crop:K, flip, or several joined by +")
 	f.IntVar(&s.microbatch, "microbatch", 0, "at most `N` examples in memory at once with --clip (0: a whole batch); changes no result")
 	f.Float64Var(&s.clip, "clip", 0, "norm (`C`) to which each example's gradient is clipped, for DP-SGD (0: plain SGD)")
+}
+
+// modelFlags say how the built-in trainer trains. They mean nothing to
+// somebody else's.
+func (s *settings) modelFlags(f *pflag.FlagSet) {
+	s.trainFlags(f)
 	f.Float64Var(&s.noiseMultiplier, "noise-multiplier", 0, "standard deviation of DP-SGD's noise in units of the clip norm (`S`)")
 	f.StringSliceVar(&s.targetEpsilon, "target-epsilon", nil, "find the noise multiplier that gives DP-SGD this ε (`E`)")
 	f.Float64Var(&s.delta, "delta", defaultDelta, "the δ (`D`) of DP-SGD's (ε, δ)")
@@ -134,6 +139,20 @@ func (s *settings) check(flags *pflag.FlagSet) error {
 	if err := s.checkPrivacy(); err != nil {
 		return err
 	}
+	if err := s.checkGates(); err != nil {
+		return err
+	}
+	if err := s.checkTraining(); err != nil {
+		return err
+	}
+	if s.trainer != "" {
+		return s.checkTrainer(flags)
+	}
+	return nil
+}
+
+// checkTraining refuses sizes and rates that no data could make right.
+func (s *settings) checkTraining() error {
 	if err := checkInts([]intSetting{
 		{"limit", s.limit, 0, math.MaxInt}, {"sets", s.sets, 1, most}, {"audits", s.audits, 1, most}, {"epochs", s.epochs, 1, most},
 		{"batch", s.batch, 1, math.MaxInt}, {"microbatch", s.microbatch, 0, math.MaxInt}, {"threads", s.threads, 0, math.MaxInt},
@@ -146,9 +165,6 @@ func (s *settings) check(flags *pflag.FlagSet) error {
 	}); err != nil {
 		return err
 	}
-	if err := s.checkGates(); err != nil {
-		return err
-	}
 	if !(s.lr > 0 && !math.IsInf(s.lr, 0)) {
 		return usageError("", "--lr is %v, expected a number above 0", s.lr)
 	}
@@ -157,9 +173,6 @@ func (s *settings) check(flags *pflag.FlagSet) error {
 	}
 	if s.microbatch > 0 && s.clip == 0 {
 		return usageError("", "--microbatch is %d without --clip; only DP-SGD splits batches", s.microbatch)
-	}
-	if s.trainer != "" {
-		return s.checkTrainer(flags)
 	}
 	return nil
 }

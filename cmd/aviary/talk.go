@@ -20,6 +20,7 @@ type talk struct {
 	training bool // some model has begun to train
 	finished int  // audits
 	total    int
+	stage    string // of crafting, "" before any
 }
 
 func newTalk(w io.Writer, quiet bool) *talk {
@@ -53,6 +54,15 @@ func (t *talk) progress(p onerun.Progress) {
 	}
 	t.line.Note(fmt.Sprintf("audit %d of %d: %s set %d audit %d: AUC %.3f, TPR at 5 %% FPR %.3f%s",
 		p.Done, p.Total, p.Method, p.Set, p.Audit, p.Run.AUC, p.Run.TPR, before))
+}
+
+// craft is told how much of one stage of one set is done.
+func (t *talk) craft(set int, stage string, done, total int) {
+	if label := fmt.Sprintf("set %d: %s", set, stage); label != t.stage {
+		t.line.Start(label, total)
+		t.stage = label
+	}
+	t.line.Set(done)
 }
 
 func (t *talk) done() { t.line.Done() }

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/aviary-audit/aviary/audit/ibis"
+)
+
+// craftResult is what craft prints.
+type craftResult struct {
+	File     string             `json:"file"`
+	Method   string             `json:"method"`
+	Canaries int                `json:"num_canaries"`
+	Seed     uint64             `json:"seed"`
+	Sets     []craftedSet       `json:"sets"`
+	Seconds  map[string]float64 `json:"timing"` // by stage, of all sets, and "total"
+}
+
+// craftedSet is one set. Without refinement it has no figures.
+type craftedSet struct {
+	Set     int                `json:"set"`
+	Seconds map[string]float64 `json:"timing"`
+	// MeanSquaredCosine is between different canaries' embeddings at θ*, before
+	// and after refinement: what the regulariser lowers.
+	MeanSquaredCosine *[2]float64 `json:"mean_squared_cosine,omitempty"`
+	// MeanChange is the mean over pixels of how far they moved.
+	MeanChange *float64 `json:"mean_pixel_change,omitempty"`
+}
+
+func (r *craftResult) add(set int, c *ibis.Crafted) {
+	s := craftedSet{Set: set, Seconds: c.Seconds}
+	for stage, v := range c.Seconds {
+		r.Seconds[stage] += v
+		r.Seconds["total"] += v
+	}
+	if c.Trace != nil {
+		s.MeanSquaredCosine = &[2]float64{meanSquare(c.CosineBefore, c.Canaries.Len()), meanSquare(c.CosineAfter, c.Canaries.Len())}
+		change := 0.0
+		for i, x := range c.Canaries.X {
+			d := float64(x) - float64(c.Before.X[i])
+			change += max(d, -d)
+		}
+		change /= float64(len(c.Canaries.X))
+		s.MeanChange = &change
+	}
+	r.Sets = append(r.Sets, s)
+}
+
+// meanSquare is the mean square of the elements off the diagonal.
+func meanSquare(c []float64, m int) float64 {
+	sum := 0.0
+	for i, v := range c {
+		if i/m != i%m {
+			sum += v * v
+		}
+	}
+	return sum / float64(m*(m-1))
+}
+
+func (r *craftResult) table(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "set\tseconds\tmean cos² of embeddings\tmean |change of a pixel|\n")
+	for _, s := range r.Sets {
+		total := 0.0
+		for _, v := range s.Seconds {
+			total += v
+		}
+		cosine, change := "", ""
+		if s.MeanSquaredCosine != nil {
+			cosine = fmt.Sprintf("%.4f → %.4f", s.MeanSquaredCosine[0], s.MeanSquaredCosine[1])
+			change = fmt.Sprintf("%.4f", *s.MeanChange)
+		}
+		fmt.Fprintf(t, "%d\t%.1f\t%s\t%s\n", s.Set, total, cosine, change)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if total := r.Seconds["total"]; total > 0 {
+		fmt.Fprintf(w, "\ntime: ")
+		comma := ""
+		for _, stage := range ibis.Stages() {
+			if v, ok := r.Seconds[stage]; ok {
+				fmt.Fprintf(w, "%s%s %.1f s", comma, stage, v)
+				comma = ", "
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	_, err := fmt.Fprintf(w, "\n%d sets of %d %s canaries: %s\n", len(r.Sets), r.Canaries, r.Method, r.File)
+	return err
+}
