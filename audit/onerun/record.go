@@ -39,6 +39,8 @@ type canariesRecord struct {
 	File    string  `json:"file"` // relative to the run directory, with slashes
 	SHA256  string  `json:"sha256"`
 	Seconds float64 `json:"seconds"`
+	// Stages is how long each stage of a Staged selector took.
+	Stages map[string]float64 `json:"stages,omitempty"`
 }
 
 // unitRecord is one finished audit.

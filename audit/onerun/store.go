@@ -189,6 +189,7 @@ func (st *store) canaries(ctx context.Context, sel audit.Selector, g *Game, set 
 			}
 			st.reusedSeconds += r.Seconds
 			watch["canaries"] += r.Seconds
+			addStages(watch, r.Stages)
 			read, err := scoreio.ReadCanaries(st.path(r.File), g.Data, sel.Name())
 			if err != nil {
 				return nil, err
@@ -203,6 +204,11 @@ func (st *store) canaries(ctx context.Context, sel audit.Selector, g *Game, set 
 	}
 	seconds := time.Since(start).Seconds()
 	watch["canaries"] += seconds
+	var stages map[string]float64
+	if s, ok := sel.(Staged); ok {
+		stages = s.Seconds(set)
+	}
+	addStages(watch, stages)
 	if st.dir == "" {
 		return c, nil
 	}
@@ -210,7 +216,18 @@ func (st *store) canaries(ctx context.Context, sel audit.Selector, g *Game, set 
 	if err != nil {
 		return nil, err
 	}
-	return c, st.append(record{Canaries: &canariesRecord{Method: sel.Name(), Set: set, File: name, SHA256: sum, Seconds: seconds}})
+	return c, st.append(record{Canaries: &canariesRecord{Method: sel.Name(), Set: set, File: name, SHA256: sum, Seconds: seconds, Stages: stages}})
+}
+
+// Staged is a selector that tells how long, in seconds, each stage of a set that
+// it made took. Reports hold the sums beside the whole.
+type Staged interface{ Seconds(set int) map[string]float64 }
+
+// addStages adds to a report's timing.
+func addStages(watch, stages map[string]float64) {
+	for stage, s := range stages {
+		watch["canaries: "+stage] += s
+	}
 }
 
 // unit finds a finished audit whose score file is intact.
