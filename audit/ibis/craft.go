@@ -44,6 +44,9 @@ type CraftOptions struct {
 	// Dir is a folder for what is finished, and for the state of what is not, from
 	// which a stopped crafting goes on; "" for none. See Crafter.Craft.
 	Dir string
+	// Device names the kind of device: what Dir holds goes on on the same kind,
+	// since each rounds in its own way.
+	Device string
 	// Progress, if set, is told how much of a set's stage is done.
 	Progress func(set int, stage string, done, total int)
 	// Note, if set, is told what people should know.

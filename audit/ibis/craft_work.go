@@ -44,14 +44,14 @@ type workSettings struct {
 	Canaries int    `json:"num_canaries"`
 	Arch     string `json:"arch"`
 	Recipe   Recipe `json:"recipe"`
-	Device   string `json:"device"` // each kind rounds its own way
+	Device   string `json:"device"`
 	Data     string `json:"data_sha256"`
 }
 
 func (c *Crafter) settings(d audit.Dataset, m int, seed uint64) workSettings {
 	r := c.recipe
 	r.Train.Microbatch, r.Train.Seed = 0, 0 // change nothing
-	s := workSettings{Seed: seed, Canaries: m, Arch: r.Arch.String(), Recipe: r, Device: c.dev.Name()}
+	s := workSettings{Seed: seed, Canaries: m, Arch: r.Arch.String(), Recipe: r, Device: c.opts.Device}
 	if c.opts.Dir != "" {
 		s.Data = onerun.Digest(d)
 	}

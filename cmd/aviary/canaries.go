@@ -73,7 +73,7 @@ func (j *job) crafter(kind, dir string, r ibis.Recipe) (*ibis.Crafter, error) {
 		return nil, inputError(err)
 	}
 	c := ibis.NewCrafter(j.device, r, ibis.CraftOptions{
-		Dir: dir,
+		Dir: dir, Device: j.game.Header.Device,
 		Progress: func(set int, stage string, done, total int) {
 			if j.crafting != nil {
 				j.crafting(set, stage, done, total)
