@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,7 +50,8 @@ An audit of two worlds trains many times, with a record or without it, and count
 how often it is called a member: --trials (of each world), --tp, --fp. A file of
 scores is either: of one run for each set and audit, or with --two-world a run in
 every row. Its columns are set,audit,canary,member,score, where the first three
-may be missing; higher scores must mean members, so negate losses.
+may be missing; --member-column and its like tell other names. Higher scores
+must mean members; a column of losses is told by --loss-column.
 
 Each row of the answer holds at its own confidence. Rows that are model-free are
 sound: they hold for any mechanism. Those within a family assume it, estimates
@@ -57,7 +60,8 @@ joint in two worlds, cp-2 if canaries are pooled. The largest of several rows ho
 		Example: `  aviary bound --canaries 1000 --guesses 100 --correct 90
   aviary bound --trials 1000000 --tp 573 --fp 136 --delta 1e-5 --alpha 0.01
   aviary bound --scores scores.csv --gate 2
-  aviary bound --scores out.csv --member-column in_train --score-column logp
+  aviary bound --scores out.csv --member-column in_train --loss-column loss
+  aviary bound --scores runs.npz --two-world --thresholds 0.5,1,2 --json
   aviary bound plan --canaries 1000 --auc 0.6`,
 		Args: noSuchCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBound(cmd, s) },
@@ -91,7 +95,7 @@ func (s *boundSettings) countFlags(f *pflag.FlagSet) {
 }
 
 func (s *boundSettings) scoreFlags(f *pflag.FlagSet) {
-	f.StringVar(&s.scores, "scores", "", "`FILE` of scores: .csv, .tsv, .json or .npz")
+	f.StringVar(&s.scores, "scores", "", "`FILE` of scores: .csv, .tsv, .json or .npz; text may be packed, as .csv.gz")
 	for _, c := range []struct {
 		to   *string
 		name string
@@ -105,6 +109,7 @@ func (s *boundSettings) scoreFlags(f *pflag.FlagSet) {
 	} {
 		f.StringVar(c.to, c.name+"-column", "", "column `NAME` of "+c.what+"; unknown columns are then ignored")
 	}
+	f.StringVar(&s.columns.Loss, "loss-column", "", "column `NAME` of the loss, lower for members, in place of a score; unknown columns are then ignored")
 	f.StringSliceVar(&s.rules, "rule", []string{"fixed"}, "`RULES` that choose guesses in one run: fixed, half-split, grid, paper (the largest of all, which is no bound)")
 	f.IntVar(&s.plus, "plus", 0, "rule fixed: call the `K` highest scores members (default a tenth)")
 	f.IntVar(&s.minus, "minus", 0, "rule fixed: call the `K` lowest scores non-members (default a tenth)")
@@ -143,9 +148,9 @@ var evidenceFlags = map[evidenceKind][]string{
 	oneRunCounts:   {"canaries", "guesses", "correct", "steps"},
 	twoWorldCounts: {"trials", "members", "non-members", "tp", "fp"},
 	oneRunScores: {"scores", "rule", "plus", "minus", "guesses", "grid", "rule-seed", "svg", "calibration", "steps",
-		"score-column", "member-column", "set-column", "audit-column", "canary-column"},
+		"score-column", "loss-column", "member-column", "set-column", "audit-column", "canary-column"},
 	twoWorldScores: {"two-world", "scores", "pool", "threshold", "thresholds", "rule-seed", "svg", "calibration",
-		"score-column", "member-column", "set-column", "audit-column", "canary-column"},
+		"score-column", "loss-column", "member-column", "set-column", "audit-column", "canary-column"},
 }
 
 // kind finds what the flags give, and refuses flags of another kind.
@@ -196,25 +201,35 @@ func runBound(cmd *cobra.Command, s *boundSettings) error {
 	if err := s.check(flags, kind); err != nil {
 		return err
 	}
-	var answer *boundAnswer
-	switch kind {
-	case oneRunCounts:
-		answer, err = s.boundGuesses()
-	case twoWorldCounts:
-		answer, err = s.boundCounts()
-	default:
-		answer, err = s.boundScores(cmd.Context(), flags, kind)
-	}
+	var plots map[string][]byte
+	answer, err := interruptible(cmd.Context(), func() (a *boundAnswer, err error) {
+		switch kind {
+		case oneRunCounts:
+			a, err = s.boundGuesses()
+		case twoWorldCounts:
+			a, err = s.boundCounts()
+		default:
+			a, err = s.boundScores(cmd.Context(), cmd.ErrOrStderr(), flags, kind)
+		}
+		if err == nil {
+			plots, err = s.plots(a)
+		}
+		return a, err
+	})
 	if err != nil {
 		return err
 	}
-	if s.delta == 0 && (s.sampleRate > 0 || kind == oneRunCounts || kind == oneRunScores) {
-		answer.warn("rows of Gaussian families are left out at δ = 0, where Gaussian noise has an infinite ε")
+	if s.delta < leastDelta && (s.sampleRate > 0 || kind == oneRunCounts || kind == oneRunScores) {
+		if s.delta == 0 {
+			answer.warn("rows of Gaussian families are left out at δ = 0, where Gaussian noise has an infinite ε")
+		} else {
+			answer.warn("rows of Gaussian families are left out at δ = %s: they are computed from δ = %v on", formatFloat(s.delta), leastDelta)
+		}
 	}
 	for _, w := range answer.Warnings {
 		fmt.Fprintf(cmd.ErrOrStderr(), "aviary: warning: %s\n", w)
 	}
-	if err := s.draw(answer); err != nil {
+	if err := writePlots(plots); err != nil {
 		return err
 	}
 	if s.json {
@@ -247,6 +262,9 @@ func (s *boundSettings) check(flags *pflag.FlagSet, kind evidenceKind) error {
 	if !(s.alpha > 0 && s.alpha < 1) {
 		return usageError("", "--alpha is %v, expected a number above 0 and below 1", s.alpha)
 	}
+	if s.alpha < leastAlpha {
+		return usageError("", "--alpha is %v, expected %v or more: confidences below it are all 1", s.alpha, leastAlpha)
+	}
 	if err := checkFloats([]floatSetting{{"delta", s.delta, 0, 1}, {"gate", s.gate, 0, math.Inf(1)}}); err != nil {
 		return err
 	}
@@ -261,8 +279,22 @@ func (s *boundSettings) check(flags *pflag.FlagSet, kind evidenceKind) error {
 	if oneRun := kind == oneRunCounts || kind == oneRunScores; oneRun && flags.Changed("sample-rate") != flags.Changed("steps") {
 		return usageError("mahloujifar-dpsgd needs both", "--sample-rate and --steps go together in one run")
 	}
-	if s.svg != "" && s.svg == s.calibration {
+	for _, f := range []struct{ name, path string }{{"svg", s.svg}, {"calibration", s.calibration}} {
+		if !flags.Changed(f.name) {
+			continue
+		}
+		if err := checkPlot(f.name, f.path, s.scores); err != nil {
+			return err
+		}
+	}
+	if s.svg != "" && filepath.Clean(s.svg) == filepath.Clean(s.calibration) {
 		return usageError("", "--svg and --calibration are both %s, expected two files", s.svg)
+	}
+	if flags.Changed("scores") && s.scores == "" {
+		return usageError("", "--scores is empty, expected the name of a file")
+	}
+	if s.columns.Score != "" && s.columns.Loss != "" {
+		return usageError("", "--loss-column does not go with --score-column: a score is then minus the loss")
 	}
 	switch kind {
 	case oneRunCounts:
@@ -274,6 +306,12 @@ func (s *boundSettings) check(flags *pflag.FlagSet, kind evidenceKind) error {
 	}
 	return s.checkThresholds(flags)
 }
+
+// leastAlpha is where confidences stop to differ from 1 in float64.
+const leastAlpha = 1e-15
+
+// leastDelta is the least δ that the accountant of the Gaussian families takes.
+const leastDelta = 1e-12
 
 func missing(flags *pflag.FlagSet, names ...string) error {
 	for _, name := range names {
@@ -320,7 +358,7 @@ const mostTrials = 1 << 53
 
 // statsError names no Go package in an error of stats.
 func statsError(err error) error {
-	return inputError(fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "stats: ")))
+	return inputError(errors.New(strings.NewReplacer("stats: ", "", "accounting: ", "").Replace(err.Error())))
 }
 
 // boundGuesses bounds what one run counted.
@@ -365,7 +403,7 @@ func (s *boundSettings) oneRunEstimators() []stats.Estimator[stats.Guesses] {
 		stats.Steinke{Delta: s.delta},
 		stats.MahloujifarEpsDelta{Delta: s.delta},
 	}
-	if s.delta == 0 {
+	if s.delta < leastDelta {
 		return es
 	}
 	es = append(es, stats.MahloujifarGDP{Delta: s.delta})
@@ -385,7 +423,7 @@ func (s *boundSettings) twoWorldEstimators() []stats.Estimator[stats.Counts] {
 	} else {
 		es = append(es, stats.Joint{Delta: s.delta})
 	}
-	if s.sampleRate > 0 && s.delta > 0 {
+	if s.sampleRate > 0 && s.delta >= leastDelta {
 		es = append(es, stats.SubsampledGaussian{SampleRate: s.sampleRate, Delta: s.delta})
 	}
 	return append(es, stats.ZanellaBeguelin{Delta: s.delta})

@@ -8,9 +8,8 @@ import (
 	"github.com/aviary-audit/aviary/report"
 )
 
-// draw makes the plots that were asked for. Both are made before either is
-// written.
-func (s *boundSettings) draw(a *boundAnswer) error {
+// plots are the files that were asked for, by path.
+func (s *boundSettings) plots(a *boundAnswer) (map[string][]byte, error) {
 	var games []audit.Scores
 	for _, g := range a.Games {
 		games = append(games, g.scores)
@@ -23,17 +22,21 @@ func (s *boundSettings) draw(a *boundAnswer) error {
 		}
 		text, err := report.ScoresROC(games, line)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		files[s.svg] = text
 	}
 	if s.calibration != "" {
 		text, err := report.Calibration(games)
 		if err != nil {
-			return statsError(err)
+			return nil, statsError(err)
 		}
 		files[s.calibration] = text
 	}
+	return files, nil
+}
+
+func writePlots(files map[string][]byte) error {
 	var failed []error
 	for path, text := range files {
 		failed = append(failed, atomicfile.WriteBytes(path, 0o644, text))

@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -19,12 +21,10 @@ import (
 type boundMethod func(s audit.Scores, alpha float64) (boundRow, error)
 
 // boundScores bounds every game of a score file, and all of them together.
-func (s *boundSettings) boundScores(ctx context.Context, flags *pflag.FlagSet, kind evidenceKind) (*boundAnswer, error) {
-	columns := s.columns
-	columns.Runs = kind == twoWorldScores
-	rows, err := columns.ReadScores(s.scores)
+func (s *boundSettings) boundScores(ctx context.Context, stderr io.Writer, flags *pflag.FlagSet, kind evidenceKind) (*boundAnswer, error) {
+	rows, err := s.readScores(stderr, kind)
 	if err != nil {
-		return nil, inputError(err)
+		return nil, err
 	}
 	a := &boundAnswer{}
 	var methods []boundMethod
@@ -40,13 +40,21 @@ func (s *boundSettings) boundScores(ctx context.Context, flags *pflag.FlagSet, k
 			return nil, err
 		}
 	}
+	step, end := slowly(stderr, "bound", len(a.Games)*(1+len(methods)))
+	defer end()
 	for i := range a.Games {
 		if err := a.Games[i].describe(); err != nil {
 			return nil, s.gameError(&a.Games[i], err)
 		}
+		if split := !flags.Changed("threshold") && !flags.Changed("thresholds"); split && kind == twoWorldScores {
+			if err := a.Games[i].checkSplit(); err != nil {
+				return nil, s.gameError(&a.Games[i], err)
+			}
+		}
+		step()
 	}
 	for _, m := range methods {
-		if err := s.boundGames(ctx, a, m); err != nil {
+		if err := s.boundGames(ctx, a, m, step); err != nil {
 			return nil, err
 		}
 	}
@@ -54,9 +62,21 @@ func (s *boundSettings) boundScores(ctx context.Context, flags *pflag.FlagSet, k
 	return a, nil
 }
 
+func (s *boundSettings) readScores(stderr io.Writer, kind evidenceKind) ([]scoreio.Row, error) {
+	columns := s.columns
+	columns.Runs = kind == twoWorldScores
+	_, end := slowly(stderr, "reading", 0)
+	defer end()
+	rows, err := columns.ReadScores(s.scores)
+	if errors.Is(err, scoreio.ErrPlaceTwice) && !columns.Runs {
+		return nil, &failure{exitUsage, err, "if every row is a training run of its own, with the record or without it, add --two-world"}
+	}
+	return rows, inputError(err)
+}
+
 // boundGames adds m's row to every game, each at the full level, and to the
 // answer the largest over games, each at its share of the level.
-func (s *boundSettings) boundGames(ctx context.Context, a *boundAnswer, m boundMethod) error {
+func (s *boundSettings) boundGames(ctx context.Context, a *boundAnswer, m boundMethod, step func()) error {
 	n := len(a.Games)
 	var best *boundRow
 	values := make([]float64, n)
@@ -80,6 +100,7 @@ func (s *boundSettings) boundGames(ctx context.Context, a *boundAnswer, m boundM
 		if best == nil || share.Epsilon > best.Epsilon {
 			best = &share
 		}
+		step()
 	}
 	if n > 1 {
 		best.Confidence = 1 - s.alpha
@@ -108,17 +129,30 @@ func meanSD(values []float64) (mean, sd number) {
 	return number(m), number(math.Sqrt(sum / (n - 1)))
 }
 
-// grouped splits rows into games by key, in the order of the keys.
+// grouped splits rows into games by key, in the order of the keys, each with its
+// highest score first. It sorts rows in place.
 func grouped(rows []scoreio.Row, key func(scoreio.Row) [2]int, game func(key [2]int, scores audit.Scores) boundGame) []boundGame {
 	of := map[[2]int][]scoreio.Row{}
-	for _, r := range rows {
-		of[key(r)] = append(of[key(r)], r)
+	for i := 0; i < len(rows); {
+		k, j := key(rows[i]), i+1
+		for ; j < len(rows) && key(rows[j]) == k; j++ {
+		}
+		if of[k] == nil {
+			of[k] = rows[i:j:j] // of most files, all that there are
+		} else {
+			of[k] = append(of[k], rows[i:j]...)
+		}
+		i = j
 	}
 	keys := slices.SortedFunc(maps.Keys(of), func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) })
 	games := make([]boundGame, len(keys))
 	for i, k := range keys {
-		games[i] = game(k, scoreio.Scores(of[k]))
-		games[i].scores = scoreio.Scores(of[k])
+		// All that is done with scores begins by sorting them, which takes no
+		// time once they are sorted.
+		slices.SortFunc(of[k], func(a, b scoreio.Row) int { return cmp.Compare(b.Score, a.Score) })
+		scores := scoreio.Scores(of[k])
+		games[i] = game(k, scores)
+		games[i].scores = scores
 		games[i].Set = k[0]
 	}
 	return games
@@ -148,15 +182,12 @@ func (s *boundSettings) worlds(rows []scoreio.Row) []boundGame {
 // sharedRun reports whether two rows are of one set and audit, which makes
 // them of one training run in files that number their audits.
 func sharedRun(rows []scoreio.Row) bool {
-	seen := map[[2]int]bool{}
-	for _, r := range rows {
-		k := [2]int{r.Set, r.Audit}
-		if seen[k] {
-			return true
-		}
-		seen[k] = true
+	runs := make([]uint64, len(rows)) // both numbers are below 2³²
+	for i, r := range rows {
+		runs[i] = uint64(r.Set)<<32 | uint64(r.Audit)
 	}
-	return false
+	slices.Sort(runs)
+	return len(slices.Compact(runs)) < len(rows)
 }
 
 // describe fills in what is told of a game beside its bounds.
@@ -185,14 +216,35 @@ func (g *boundGame) describe() (err error) {
 	if g.Tied, err = stats.Tied(g.scores); err != nil {
 		return err
 	}
-	roc, err := stats.ROC(g.scores)
-	if err != nil {
-		return err
-	}
-	for _, p := range roc {
-		g.Advantage = max(g.Advantage, p.TPR-p.FPR)
-	}
+	g.Advantage = g.advantage()
 	return nil
+}
+
+// checkSplit refuses runs of which no half could choose a threshold for the
+// other.
+func (g *boundGame) checkSplit() error {
+	with, without := g.Members, g.Runs-g.Members
+	if min(with, without) >= 2 {
+		return nil
+	}
+	return fmt.Errorf("%d runs with the record and %d without: where half of them choose the threshold for the other half, 2 of each are needed (--threshold T says one in advance)", with, without)
+}
+
+// advantage is the largest true positive rate less false positive rate of any
+// threshold. The scores are sorted, and both sides are there.
+func (g *boundGame) advantage() float64 {
+	best, tp, fp := 0.0, 0, 0
+	for i, v := range g.scores.Value {
+		if g.scores.Member[i] {
+			tp++
+		} else {
+			fp++
+		}
+		if i+1 == g.size() || g.scores.Value[i+1] != v { // no threshold parts a tie
+			best = max(best, float64(tp)/float64(g.Members)-float64(fp)/float64(g.size()-g.Members))
+		}
+	}
+	return best
 }
 
 func (g *boundGame) size() int { return len(g.scores.Value) }
@@ -211,15 +263,20 @@ func (s *boundSettings) warn(a *boundAnswer) {
 		}
 		tied, all = tied+g.Tied, all+g.size()
 	}
+	seem := "higher scores seem to mean non-members"
+	advice := "nothing was flipped; losses are told by --loss-column"
+	if s.columns.Loss != "" {
+		seem, advice = "lower losses seem to mean non-members", "nothing was flipped; of scores, tell the column by --score-column"
+	}
 	switch p := normalTail(sum); {
 	case p < wrongWay:
 		what := "AUC"
 		if n > 1 {
 			what = "mean AUC"
 		}
-		a.warn("%s: the %s is %.3f, below one half by more than chance (p = %.1g): higher scores seem to mean non-members; nothing was flipped", s.scores, what, auc, p)
+		a.warn("%s: the %s is %.3f, below one half by more than chance (p = %.1g): %s; %s", s.scores, what, auc, p, seem, advice)
 	case wrong > 0:
-		a.warn("%s: the AUC is below one half by more than chance in %d of %d games: higher scores seem to mean non-members there; nothing was flipped", s.scores, wrong, len(a.Games))
+		a.warn("%s: the AUC is below one half by more than chance in %d of %d games: %s there; %s", s.scores, wrong, len(a.Games), seem, advice)
 	}
 	if 10*tied >= all {
 		a.warn("%s: %d of %d scores are tied with another of their game: ties hide what scores could tell", s.scores, tied, all)

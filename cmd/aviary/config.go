@@ -125,6 +125,8 @@ func kindOf(flag *pflag.Flag) string {
 		return "a whole number of at least 0"
 	case "float64":
 		return "a number"
+	case "float64Slice":
+		return "numbers, separated by commas"
 	case "bool":
 		return "true or false"
 	case "stringSlice":
