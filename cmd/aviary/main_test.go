@@ -217,7 +217,7 @@ func TestWrongInput(t *testing.T) {
 		{"audit --lr NaN", "--lr is NaN, expected a number above 0"},
 		{"audit --fail-if-auc-above NaN", "--fail-if-auc-above is NaN, expected a number from 0 to below +Inf"},
 		{"audit --trainer x --epochs 3", "--epochs does not reach --trainer\nhint: give it to the command yourself"},
-		{"audit --data mnist-t10k --canaries misslabeled", "--canaries: unknown kind \"misslabeled\", expected random, mislabeled or FILE.npz\nhint: did you mean \"mislabeled\"?"},
+		{"audit --data mnist-t10k --canaries misslabeled", "--canaries: unknown kind \"misslabeled\", expected random, mislabeled, blank, clipbkd, self-influence, greedy, ibis or FILE.npz\nhint: did you mean \"mislabeled\"?"},
 		{"audit --data mnist-t10k --canaries $DIR/bad.npz", "$DIR/bad.npz: not an npz file: no zip directory found (truncated, or of another kind)"},
 		{"audit --data mnist-t10k --num-canaries 0 --out $DIR/r", "audit: 0 canaries: expected at least 2, so that one can be in and one out"},
 		{"audit --data mnist-t10k --num-canaries 1 --out $DIR/r", "audit: 1 canaries: expected at least 2, so that one can be in and one out"},

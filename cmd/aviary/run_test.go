@@ -90,13 +90,21 @@ func longer(out string) []string {
 // signal ended the process, and stderr.
 func stopped(t *testing.T, out, file string, signal os.Signal) (code int, stderr string) {
 	t.Helper()
+	return stoppedIn(t, longer(out), filepath.Join(out, file), signal, out)
+}
+
+// stoppedIn is stopped for any command; remove is what it leaves behind.
+func stoppedIn(t *testing.T, args []string, file string, signal os.Signal, remove ...string) (code int, stderr string) {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
-		os.RemoveAll(out)
-		cmd := exec.Command(program, longer(out)...)
+		for _, path := range remove {
+			os.RemoveAll(path)
+		}
+		cmd := exec.Command(program, args...)
 		cmd.Env = append(os.Environ(), mainEnv+"=1")
 		var text bytes.Buffer
 		cmd.Stderr = &text
@@ -114,7 +122,7 @@ func stopped(t *testing.T, out, file string, signal os.Signal) (code int, stderr
 				running = false
 			case <-time.After(2 * time.Millisecond):
 			}
-			if _, err := os.Stat(filepath.Join(out, file)); err == nil {
+			if _, err := os.Stat(file); err == nil {
 				running = false
 			}
 		}
