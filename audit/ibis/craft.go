@@ -163,7 +163,7 @@ func (j *crafting) choose(ctx context.Context) error {
 		if err := j.load(&j.full, j.d); err != nil {
 			return err
 		}
-		model, err := j.model(ctx, StageSelectTrain, j.full, j.recipe.noiseless(j.modelSeed(0)))
+		model, err := j.model(ctx, StageSelectTrain, j.full, j.recipe.seeded(j.modelSeed(0)))
 		if err != nil {
 			return err
 		}

@@ -157,7 +157,7 @@ func TestCraftByHand(t *testing.T) {
 		return m, data
 	}
 	for _, mixed := range []bool{false, true} {
-		model, data := fit(d, r.noiseless(seed(0)))
+		model, data := fit(d, r.seeded(seed(0)))
 		chosen, err := Select(ctx, model, data, craftCanaries, r.Selection, seed(0), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // Recipe says how canaries are crafted for a training recipe.
 type Recipe struct {
 	Arch  models.Arch  `json:"-"`
-	Train train.Config `json:"train"` // of the model that will be audited
+	Train train.Config `json:"train"` // of the model that will be audited; noise is left out
 	// Init is which training examples canaries begin as: "greedy" or
 	// "self-influence", chosen by a model trained as Train says on all of the
 	// data, or "random", the ones that onerun.Random takes.
@@ -44,6 +44,9 @@ func DefaultRecipe(arch models.Arch, cfg train.Config) Recipe {
 // settle fills in what follows from other fields.
 func (r Recipe) settle() Recipe {
 	r.Selection.Order = r.Init
+	// DP-SGD without its noise, whose mean it is: canaries are crafted for what
+	// clipping leaves of them, and serve every ε.
+	r.Train.NoiseMultiplier = 0
 	r.Refinement.Augment, r.Refinement.ClipNorm = r.Train.Augment, r.Train.Clip
 	return r
 }
@@ -84,17 +87,16 @@ func (r Recipe) Validate(d audit.Dataset, m int) error {
 	return r.Refinement.Validate(m, d.Len(), d.Shape())
 }
 
-// noiseless is the audited training without DP-SGD's noise, whose mean it is:
-// canaries are crafted for what clipping leaves of them.
-func (r Recipe) noiseless(seed uint64) train.Config {
+// seeded is the training with a seed.
+func (r Recipe) seeded(seed uint64) train.Config {
 	c := r.Train
-	c.NoiseMultiplier, c.Seed = 0, seed
+	c.Seed = seed
 	return c
 }
 
 // thetaConfig is how θ* and θ₀ are trained.
 func (r Recipe) thetaConfig(seed uint64) train.Config {
-	c := r.noiseless(seed)
+	c := r.seeded(seed)
 	c.Epochs, c.Steps = r.ThetaEpochs, 0
 	return c
 }
