@@ -55,8 +55,8 @@ func runAudit(cmd *cobra.Command, s *settings) error {
 			return usageError("aviary audit --resume --out DIR", "--resume needs --out, the run to finish")
 		}
 		kept := filepath.Join(s.out, configName)
-		if _, err := os.Stat(filepath.Join(s.out, journalName)); err != nil {
-			return usageError("without --resume a new run begins", "%s holds no run to resume", s.out)
+		if _, err := os.Stat(kept); err != nil && !holdsRun(s.out) {
+			return noRun(s.out)
 		}
 		if s.config == "" {
 			s.config = kept
@@ -67,6 +67,12 @@ func runAudit(cmd *cobra.Command, s *settings) error {
 			return err
 		}
 	}
+	if len(s.targetEpsilon) > 1 {
+		return sweep(cmd, s, flags)
+	}
+	if s.resume && !holdsRun(s.out) {
+		return noRun(s.out)
+	}
 	demo := ""
 	if s.resume && isDemo(s.out) {
 		demo = demoMark
@@ -74,31 +80,51 @@ func runAudit(cmd *cobra.Command, s *settings) error {
 	return play(cmd, s, flags, demo)
 }
 
-// play runs the audit that s describes. demo is the demo's mark, or "".
+func holdsRun(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, journalName))
+	return err == nil
+}
+
+func noRun(dir string) error {
+	return usageError("without --resume a new run begins", "%s holds no run to resume", dir)
+}
+
+// play runs the audit that s describes, and shows what it found. demo is the
+// demo's mark, or "".
 func play(cmd *cobra.Command, s *settings, flags *pflag.FlagSet, demo string) error {
-	if err := s.check(flags); err != nil {
+	r, err := find(cmd, s, flags, demo)
+	if err != nil || r == nil {
 		return err
+	}
+	return show(cmd, s, r)
+}
+
+// find runs the audit that s describes, up to its files. With --dry-run it only
+// says what it would do, and there is no report.
+func find(cmd *cobra.Command, s *settings, flags *pflag.FlagSet, demo string) (*audit.Report, error) {
+	if err := s.check(flags); err != nil {
+		return nil, err
 	}
 	job, err := prepare(s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer job.close()
 	job.game.Header.Demo = demo != ""
 	if s.dryRun {
-		return job.describe(cmd.OutOrStdout())
+		return nil, job.describe(cmd.OutOrStdout())
 	}
 	config, err := effectiveConfig(flags, demo)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if demo != "" && !s.resume { // now that nothing is known to be wrong
 		if err := clearDemo(s.out); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := openRun(s, config); err != nil {
-		return err
+		return nil, err
 	}
 	defer closeRun(s)
 	ui := newTalk(cmd.ErrOrStderr(), s.quiet)
@@ -106,12 +132,12 @@ func play(cmd *cobra.Command, s *settings, flags *pflag.FlagSet, demo string) er
 	result, err := job.game.Run(cmd.Context())
 	ui.done()
 	if err != nil {
-		return runError(err, s, ui, demo)
+		return nil, runError(err, s, ui, demo)
 	}
 	if err := finishRun(s.out, result, job); err != nil {
-		return &failure{exitRun, err, "all audits are done: aviary audit --resume --out " + shellQuote(s.out) + " writes the report once that is mended"}
+		return nil, &failure{exitRun, err, "all audits are done: aviary audit --resume --out " + shellQuote(s.out) + " writes the report once that is mended"}
 	}
-	return show(cmd, s, result)
+	return result, nil
 }
 
 // openRun makes the run directory of a new run, which must be empty but for

@@ -40,7 +40,11 @@ func (j *job) openCanaries() error {
 		case kind == "clipbkd":
 			selector = ibis.ClipBKD(j.device)
 		default:
-			crafter, err := j.crafter(kind, filepath.Join(j.settings.out, "craft", kind), ibis.DefaultRecipe(j.arch, j.train))
+			dir := j.settings.craftDir
+			if dir == "" {
+				dir = filepath.Join(j.settings.out, "craft")
+			}
+			crafter, err := j.crafter(kind, filepath.Join(dir, kind), ibis.DefaultRecipe(j.arch, j.train))
 			if err != nil {
 				return err
 			}

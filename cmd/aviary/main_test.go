@@ -204,7 +204,6 @@ func TestWrongInput(t *testing.T) {
 		{"audit --config $DIR/again.yaml", "$DIR/again.yaml:1: unknown key \"resume\"\nhint: every key is a flag without its dashes"},
 		{"audit", "data set mnist: there is no folder $DIR/nodata/mnist; `make data` fetches the digits, or set AVIARY_DATA to the folder that mnist is in (mnist-t10k is built in)"},
 		{"audit --data $DIR/full", "$DIR/full: no data set found; expected train-images-idx3-ubyte[.gz] and its companions, train.npz, x_train.npy and y_train.npy, or one .npz file; the folder holds x"},
-		{"audit --clip 1 --target-epsilon 1,2", "--target-epsilon is 1,2, expected one number: an audit has one recipe\nhint: run the command once for each, with an --out of its own"},
 		{"audit --clip 1 --target-epsilon 0", "--target-epsilon is \"0\", expected a number above 0"},
 		{"audit --target-epsilon 3", "--target-epsilon without --clip\nhint: add --clip C, the norm that the noise is relative to"},
 		{"audit --clip 1 --target-epsilon 3 --noise-multiplier 1", "--target-epsilon finds the noise that --noise-multiplier 1 gives\nhint: leave one of them out"},

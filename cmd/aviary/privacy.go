@@ -18,12 +18,10 @@ func (s *settings) checkPrivacy() error {
 	if len(s.targetEpsilon) == 0 {
 		return nil
 	}
-	if len(s.targetEpsilon) > 1 {
-		return usageError("run the command once for each, with an --out of its own",
-			"--target-epsilon is %s, expected one number: an audit has one recipe", strings.Join(s.targetEpsilon, ","))
-	}
-	if eps, err := strconv.ParseFloat(s.targetEpsilon[0], 64); err != nil || !(eps > 0) || math.IsInf(eps, 1) {
-		return usageError("", "--target-epsilon is %q, expected a number above 0", s.targetEpsilon[0])
+	for _, e := range s.targetEpsilon {
+		if eps, err := strconv.ParseFloat(e, 64); err != nil || !(eps > 0) || math.IsInf(eps, 1) {
+			return usageError("", "--target-epsilon is %q, expected a number above 0", e)
+		}
 	}
 	if s.clip == 0 {
 		return usageError("add --clip C, the norm that the noise is relative to", "--target-epsilon without --clip")

@@ -51,6 +51,9 @@ type settings struct {
 	quiet  bool
 	dryRun bool
 	config string
+	// craftDir keeps what is crafted, if not the run directory: runs that differ
+	// in noise alone share it.
+	craftDir string
 }
 
 // allFlags are the flags of audit.
@@ -96,7 +99,7 @@ func (s *settings) trainFlags(f *pflag.FlagSet) {
 func (s *settings) modelFlags(f *pflag.FlagSet) {
 	s.trainFlags(f)
 	f.Float64Var(&s.noiseMultiplier, "noise-multiplier", 0, "standard deviation of DP-SGD's noise in units of the clip norm (`S`)")
-	f.StringSliceVar(&s.targetEpsilon, "target-epsilon", nil, "find the noise multiplier that gives DP-SGD this ε (`E`)")
+	f.StringSliceVar(&s.targetEpsilon, "target-epsilon", nil, "find the noise multiplier that gives DP-SGD this ε (`E`); several are audited one after the other")
 	f.Float64Var(&s.delta, "delta", defaultDelta, "the δ (`D`) of DP-SGD's (ε, δ)")
 }
 
