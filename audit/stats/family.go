@@ -56,10 +56,16 @@ func (e SubsampledGaussian) lower(c Counts, alpha float64) (float64, error) {
 		d = mathext.NormalQuantile(included) - mathext.NormalQuantile(fpr)
 	}
 	d = math.Min(d, maxMu)
-	if e.SampleRate == 1 {
-		return gaussianEps(d, e.Delta)
+	return sampledEps(e.SampleRate, 1/d, e.Delta)
+}
+
+// sampledEps is the exact ε at δ of one Poisson-sampled Gaussian release, of both
+// directions the larger.
+func sampledEps(q, sigma, delta float64) (float64, error) {
+	if q == 1 {
+		return gaussianEps(1/sigma, delta)
 	}
-	remove, add, err := accounting.SingleRelease(accounting.PoissonSampledGaussian{SampleRate: e.SampleRate, NoiseMultiplier: 1 / d}, e.Delta)
+	remove, add, err := accounting.SingleRelease(accounting.PoissonSampledGaussian{SampleRate: q, NoiseMultiplier: sigma}, delta)
 	return math.Max(remove, add), err
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/aviary-audit/aviary/audit"
-	"github.com/aviary-audit/aviary/audit/accounting"
 )
 
 // coinGame is a game of m fair coins with scores that know their own coin.
@@ -140,11 +139,11 @@ func TestLossLaw(t *testing.T) {
 // exactRelease is the exact ε of one Poisson-sampled Gaussian release.
 func exactRelease(t *testing.T, q, sigma, delta float64) float64 {
 	t.Helper()
-	remove, add, err := accounting.SingleRelease(accounting.PoissonSampledGaussian{SampleRate: q, NoiseMultiplier: sigma}, delta)
+	eps, err := sampledEps(q, sigma, delta)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return math.Max(remove, add)
+	return eps
 }
 
 func gaussianEpsOf(t *testing.T, mu, delta float64) float64 {
@@ -173,4 +172,8 @@ func TestOneRunPower(t *testing.T) {
 	if mean := sum / games; !(mean >= 2.3) {
 		t.Errorf("mean %v", mean)
 	}
+}
+
+func coinsGaussian(mu float64) coinsPlay {
+	return func(r *rand.Rand, m int) audit.Scores { return gaussianGame(r, m, mu) }
 }

@@ -188,3 +188,11 @@ func TestThresholdScan(t *testing.T) {
 		}
 	}
 }
+
+func (a audits) sd() float64 {
+	mean, sum := a.mean(), 0.0
+	for _, v := range a {
+		sum += (v - mean) * (v - mean)
+	}
+	return math.Sqrt(sum / float64(len(a)))
+}

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/aviary-audit/aviary/audit/stats"
 )
 
 // boundPlanSettings are the flags of bound plan.
@@ -106,9 +109,8 @@ func only(flags *pflag.FlagSet, with string, others ...string) error {
 	return nil
 }
 
-// signal is the distance between members' and others' scores, taken for
-// normal with one standard deviation, that gives the expected figure.
-func (s *boundPlanSettings) signal(flags *pflag.FlagSet) (float64, error) {
+// signal is what is expected of the attack, by the one flag that says it.
+func (s *boundPlanSettings) signal(flags *pflag.FlagSet) (stats.Signal, error) {
 	var given []string
 	for _, name := range []string{"auc", "tpr", "mu"} {
 		if flags.Changed(name) {
@@ -121,21 +123,28 @@ func (s *boundPlanSettings) signal(flags *pflag.FlagSet) (float64, error) {
 	case len(given) > 1:
 		return 0, usageError("", "--%s does not go with --%s, which says the same", given[1], given[0])
 	}
-	quantile := distuv.UnitNormal.Quantile
 	switch given[0] {
-	case "auc": // AUC = Φ(μ/√2)
+	case "auc":
 		if !(s.auc > 0.5 && s.auc < 1) {
 			return 0, usageError("", "--auc is %v, expected a number above 0.5 and below 1", s.auc)
 		}
-		return math.Sqrt2 * quantile(s.auc), nil
-	case "tpr": // TPR = Φ(Φ⁻¹(FPR) + μ)
+		return stats.SignalOfAUC(s.auc)
+	case "tpr":
 		if !(s.tpr > 0.05 && s.tpr < 1) {
 			return 0, usageError("", "--tpr is %v, expected a number above 0.05 and below 1", s.tpr)
 		}
-		return quantile(s.tpr) - quantile(0.05), nil
+		return stats.SignalOfTPR(s.tpr, 0.05)
 	}
 	if !(s.mu > 0) || math.IsInf(s.mu, 0) {
 		return 0, usageError("", "--mu is %v, expected a finite number above 0", s.mu)
 	}
-	return s.mu, nil
+	return stats.Signal(s.mu), nil
+}
+
+// planError is an error of a plan as the user's, but for an interruption.
+func planError(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return statsError(err)
 }

@@ -119,11 +119,3 @@ func TestBoundPlanRefuses(t *testing.T) {
 		}
 	}
 }
-
-func TestRungs(t *testing.T) {
-	for i, want := range map[int]int{0: 10, 1: 11, 89: 99, 90: 100, 91: 110, 180: 1000} {
-		if got := rung(i); got != want {
-			t.Errorf("rung %d is %d, want %d", i, got, want)
-		}
-	}
-}

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
-	"sort"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/aviary-audit/aviary/audit/accounting"
 	"github.com/aviary-audit/aviary/audit/stats"
 )
 
@@ -51,34 +48,35 @@ func (s *boundPlanSettings) planTrials(cmd *cobra.Command, flags *pflag.FlagSet)
 	case flags.Changed("share") && !(s.share > 0 && s.share < 1):
 		return usageError("", "--share is %v, expected a number above 0 and below 1", s.share)
 	}
-	if err := checkInts([]intSetting{{"trials", s.trials, 1, mostPlannedTrials}}); err != nil {
+	if err := checkInts([]intSetting{{"trials", s.trials, 1, stats.MaxTrials}}); err != nil {
 		return err
 	}
 	if err := s.choose(twoWorldPlans); err != nil {
 		return err
 	}
-	p := &trialPlan{SampleRate: s.sampleRate, Noise: s.noise, Estimator: s.estimator, Delta: s.delta, Alpha: s.alpha}
+	planner := stats.TrialPlanner{SampleRate: s.sampleRate, NoiseMultiplier: s.noise, Estimator: s.twoWorldEstimator(), Alpha: s.alpha}
+	var plan stats.TrialPlan
 	var err error
-	if p.Exact, err = exactEpsilon(s.sampleRate, s.noise, s.delta); err != nil {
-		return accountingError(err)
-	}
 	if flags.Changed("share") {
-		err = p.find(cmd.Context(), s)
+		plan, err = planner.Least(cmd.Context(), s.share)
 	} else {
-		p.Trials = s.trials
-		err = p.lock(cmd.Context(), s.twoWorldEstimator())
+		plan, err = planner.Ceiling(cmd.Context(), s.trials)
+	}
+	if errors.Is(err, stats.ErrTooManyTrials) {
+		return usageError("", "--share %v takes more than %d trials", s.share, stats.MaxTrials)
 	}
 	if err != nil {
-		return err
+		return planError(err)
+	}
+	p := &trialPlan{
+		SampleRate: s.sampleRate, Noise: s.noise, Estimator: s.estimator, Delta: s.delta, Alpha: s.alpha,
+		Exact: plan.Exact, Trials: plan.Trials, Ceiling: plan.Ceiling, Share: plan.Share(), Threshold: plan.Threshold, TPR: plan.TPR, FPR: plan.FPR,
 	}
 	if s.json {
 		return printJSON(cmd.OutOrStdout(), p)
 	}
 	return p.table(cmd.OutOrStdout())
 }
-
-// mostPlannedTrials is where finding more trials stops.
-const mostPlannedTrials = 1_000_000_000_000
 
 func (s *boundPlanSettings) twoWorldEstimator() stats.Estimator[stats.Counts] {
 	for _, e := range (&boundSettings{delta: s.delta}).twoWorldEstimators() {
@@ -87,79 +85,6 @@ func (s *boundPlanSettings) twoWorldEstimator() stats.Estimator[stats.Counts] {
 		}
 	}
 	panic("aviary: no estimator " + s.estimator) // choose has looked
-}
-
-// exactEpsilon is the ε of one release.
-func exactEpsilon(q, sigma, delta float64) (float64, error) {
-	curve, err := accounting.NewCurve(accounting.DPSGD(q, sigma, 1), delta)
-	if err != nil {
-		return 0, err
-	}
-	v, err := curve.Epsilon(delta)
-	return v.Estimate, err
-}
-
-// rates: without the record scores are N(0, 1), with it N(1/σ, 1) in a share q
-// of the runs.
-func (p *trialPlan) rates(t float64) (fpr, tpr float64) {
-	fpr = normalTail(-t)
-	return fpr, (1-p.SampleRate)*fpr + p.SampleRate*normalTail(1/p.Noise-t)
-}
-
-// lock finds the threshold with the largest bound at p.Trials. It compares
-// those at which the expected false positives are whole numbers: a smooth
-// search would stop where rounding is kind.
-func (p *trialPlan) lock(ctx context.Context, e stats.Estimator[stats.Counts]) error {
-	p.Ceiling = -1
-	for fp := 1; fp == 1 || fp <= p.Trials/2; fp = max(fp+1, fp*8/7) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		t := -distuv.UnitNormal.Quantile(math.Min(float64(fp)/float64(p.Trials), 0.5))
-		fpr, tpr := p.rates(t)
-		eps, err := e.Lower(stats.Counts{FP: fp, NonMembers: p.Trials, TP: int(tpr * float64(p.Trials)), Members: p.Trials}, p.Alpha)
-		if err != nil {
-			return statsError(err)
-		}
-		if eps > p.Ceiling {
-			p.Ceiling, p.Threshold, p.FPR, p.TPR = eps, t, fpr, tpr
-		}
-	}
-	p.Share = p.Ceiling / p.Exact
-	return nil
-}
-
-// find sets p.Trials to the least number of two digits that shows s.share.
-func (p *trialPlan) find(ctx context.Context, s *boundPlanSettings) error {
-	e := s.twoWorldEstimator()
-	var failed error
-	ladder := 90 * int(math.Log10(mostPlannedTrials)-1)
-	i := sort.Search(ladder, func(i int) bool {
-		if failed != nil {
-			return true
-		}
-		p.Trials = rung(i)
-		failed = p.lock(ctx, e)
-		return failed == nil && p.Share >= s.share
-	})
-	if failed != nil {
-		return failed
-	}
-	if i == ladder {
-		return usageError("", "--share %v takes more than %d trials", s.share, mostPlannedTrials)
-	}
-	p.Trials = rung(i)
-	return p.lock(ctx, e)
-}
-
-// rung counts through the numbers of two digits and zeros: 10, 11, …, 99, 100,
-// 110, …
-func rung(i int) int {
-	n := 10 + i%90
-	for range i / 90 {
-		n *= 10
-	}
-	return n
 }
 
 func (p *trialPlan) table(w io.Writer) error {
