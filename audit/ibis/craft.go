@@ -20,11 +20,12 @@ const (
 	StageStar        = "theta-star"   // θ*, trained without the canaries
 	StageZero        = "theta-0"      // θ₀, trained with them
 	StageRefine      = "refine"
+	StageMeasure     = "measure" // what reports show beside the canaries
 )
 
 // Stages are the stages of crafting in their order.
 func Stages() []string {
-	return []string{StageSelectTrain, StageSelect, StageStar, StageZero, StageRefine}
+	return []string{StageSelectTrain, StageSelect, StageStar, StageZero, StageRefine, StageMeasure}
 }
 
 // Crafter crafts canary sets. It is an audit.Selector for one set at a time, and
@@ -62,7 +63,10 @@ type Crafted struct {
 	// CosineBefore and CosineAfter are between the canaries' embeddings at θ*,
 	// [m, m]; nil without refinement.
 	CosineBefore, CosineAfter []float64
-	Seconds                   map[string]float64 // by stage
+	// InfluenceAfter is Chosen.Influence of the refined canaries, [m, m]; nil
+	// unless curvature is K-FAC, with which it costs little.
+	InfluenceAfter []float64
+	Seconds        map[string]float64 // by stage
 }
 
 // NewCrafter crafts on dev as the recipe says.
@@ -135,9 +139,20 @@ type crafting struct {
 	set  int
 	seed uint64
 	out  *Crafted
+	// What the canaries were chosen by; nil at random.
+	chooser *models.Model
+	by      Influence
 }
 
 func (j *crafting) run(ctx context.Context) error {
+	defer func() {
+		if j.by != nil {
+			j.by.Free()
+		}
+		if j.chooser != nil {
+			j.chooser.Free()
+		}
+	}()
 	if err := j.choose(ctx); err != nil {
 		return err
 	}
@@ -167,9 +182,9 @@ func (j *crafting) choose(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer model.Free()
+		j.chooser = model
 		err = j.timed(StageSelect, func() error {
-			j.out.Chosen, err = Select(ctx, model, j.full, j.m, j.recipe.Selection, j.modelSeed(0), j.progress(StageSelect))
+			j.out.Chosen, j.by, err = selectBy(ctx, model, j.full, j.m, j.recipe.Selection, j.modelSeed(0), j.progress(StageSelect))
 			return err
 		})
 		if err != nil {
@@ -214,7 +229,7 @@ func (j *crafting) refine(ctx context.Context) error {
 		return err
 	}
 	defer canaries.Free()
-	if j.out.CosineBefore, err = cosines(star, canaries); err != nil {
+	if err := j.measure(ctx, star, canaries, &j.out.CosineBefore, nil); err != nil {
 		return err
 	}
 	err = j.timed(StageRefine, func() error {
@@ -225,7 +240,7 @@ func (j *crafting) refine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if j.out.CosineAfter, err = cosines(star, canaries); err != nil {
+	if err := j.measure(ctx, star, canaries, &j.out.CosineAfter, &j.out.InfluenceAfter); err != nil {
 		return err
 	}
 	x, err := canaries.X.Floats(j.dev)
@@ -236,6 +251,18 @@ func (j *crafting) refine(ctx context.Context) error {
 		c.X[i] = float32(v)
 	}
 	return nil
+}
+
+// measure fills in the cosines between the canaries as they are, and with
+// influence not nil the influences.
+func (j *crafting) measure(ctx context.Context, star *models.Model, canaries *train.Data, cosine, influence *[]float64) error {
+	return j.timed(StageMeasure, func() (err error) {
+		if *cosine, err = cosines(star, canaries); err != nil || influence == nil || j.by == nil || j.recipe.Selection.Curvature != "kfac" {
+			return err
+		}
+		*influence, err = Matrix(ctx, j.by, canaries)
+		return err
+	})
 }
 
 // stateEvery is how often a running stage saves itself.

@@ -35,6 +35,9 @@ func craftedArrays(c *Crafted) ([]npz.Named, error) {
 			npz.Named{Name: "cosine_before", Array: matrix(c.CosineBefore, m)},
 			npz.Named{Name: "cosine_after", Array: matrix(c.CosineAfter, m)})
 	}
+	if c.InfluenceAfter != nil {
+		arrays = append(arrays, npz.Named{Name: "influence_after", Array: matrix(c.InfluenceAfter, m)})
+	}
 	return arrays, nil
 }
 
@@ -70,6 +73,11 @@ func (c *Crafted) take(arrays map[string]npz.Array) error {
 			return err
 		}
 		if c.Chosen.Influence, err = floats("influence", m*m); err != nil {
+			return err
+		}
+	}
+	if _, ok := arrays["influence_after"]; ok {
+		if c.InfluenceAfter, err = floats("influence_after", m*m); err != nil {
 			return err
 		}
 	}

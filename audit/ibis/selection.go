@@ -69,8 +69,18 @@ func (s Selection) Validate(num, n int) error {
 // The choice depends on the model, the data, s and the seed, and not on the
 // number of threads.
 func Select(ctx context.Context, m *models.Model, d *train.Data, num int, s Selection, seed uint64, progress func(done, total int)) (*Chosen, error) {
+	c, f, err := selectBy(ctx, m, d, num, s, seed, progress)
+	if f != nil {
+		f.Free()
+	}
+	return c, err
+}
+
+// selectBy is Select, and returns the influence that it went by; the caller
+// frees it.
+func selectBy(ctx context.Context, m *models.Model, d *train.Data, num int, s Selection, seed uint64, progress func(done, total int)) (*Chosen, Influence, error) {
 	if err := s.Validate(num, d.Len()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// Units of progress: examples that pass, and columns of influences.
 	n, estimate, curvature := d.Len(), d.Len(), KFAC
@@ -80,26 +90,25 @@ func Select(ctx context.Context, m *models.Model, d *train.Data, num int, s Sele
 	tell, total := Progress(progress), estimate+n+2*num
 	f, err := curvature(ctx, m, d, s.Damping, Fisher{Seed: seed}, tell.part(0, total))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer f.Free()
 	self, err := f.Self(ctx, d, tell.part(estimate, total))
 	if err != nil {
-		return nil, err
+		return nil, f, err
 	}
 	top, err := largest(self, s.Preselect)
 	if err != nil {
-		return nil, err
+		return nil, f, err
 	}
 	c := &Chosen{}
 	if c.Indices, err = s.choose(ctx, f, d, self, top, num, seed, tell.part(estimate+n, total)); err != nil {
-		return nil, err
+		return nil, f, err
 	}
 	for _, e := range c.Indices {
 		c.Self = append(c.Self, self[e])
 	}
 	c.Influence, err = among(ctx, f, d, c.Indices, tell.part(estimate+n+num, total))
-	return c, err
+	return c, f, err
 }
 
 // choose returns num of the examples top, which are in descending order of
