@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -77,18 +78,34 @@ func runAccount(cmd *cobra.Command, s *accountSettings) error {
 		return usageError("", "--opacus goes with --accountant prv, not %s", s.accountant)
 	}
 	if flags.Changed("target-epsilon") {
-		return s.calibrate(flags, out)
+		return s.calibrate(cmd)
 	}
-	event, err := s.event(flags)
+	relation, err := s.neighbours()
 	if err != nil {
 		return err
 	}
-	a, err := s.account(event)
+	event, err := s.event(flags, relation)
 	if err != nil {
-		return accountingError(err)
+		return err
+	}
+	if flags.Changed("svg") {
+		if err := s.checkDraw(); err != nil {
+			return err
+		}
+	}
+	var plot []byte
+	a, err := patiently(cmd, "account", func() (*account, error) {
+		a, err := s.account(event)
+		if err == nil && s.svg != "" {
+			plot, err = s.draw(relation)
+		}
+		return a, accountingError(err)
+	})
+	if err != nil {
+		return err
 	}
 	if s.svg != "" {
-		if err := s.draw(); err != nil {
+		if err := atomicfile.WriteBytes(s.svg, 0o644, plot); err != nil {
 			return err
 		}
 	}
@@ -98,33 +115,48 @@ func runAccount(cmd *cobra.Command, s *accountSettings) error {
 	return a.table(out, s, event)
 }
 
-// accountingError names flags, not Go packages, in an error of accounting.
+// patiently does work that may take long, and tells so.
+func patiently[T any](cmd *cobra.Command, label string, work func() (T, error)) (T, error) {
+	_, end := slowly(cmd.ErrOrStderr(), label, 0)
+	defer end()
+	return interruptible(cmd.Context(), work)
+}
+
+// accountingError names no Go package in an error of accounting.
 func accountingError(err error) error {
+	var f *failure
+	if err == nil || errors.As(err, &f) {
+		return err
+	}
 	return inputError(fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "accounting: ")))
+}
+
+// neighbours is what --relation says.
+func (s *accountSettings) neighbours() (accounting.Relation, error) {
+	switch s.relation {
+	case "add-remove":
+		return accounting.AddRemove, nil
+	case "replace":
+		return accounting.Replace, nil
+	}
+	return 0, usageError(didYouMean(s.relation, []string{"add-remove", "replace"}, ""),
+		"--relation is %q, expected add-remove or replace", s.relation)
+}
+
+func phaseOf(q, sigma float64, steps int, relation accounting.Relation) accounting.Event {
+	return accounting.SelfComposed{
+		Event: accounting.PoissonSampledGaussian{SampleRate: q, NoiseMultiplier: sigma, Relation: relation},
+		Count: steps,
+	}
 }
 
 // event is what the flags describe: the phase of --sample-rate and its
 // companions, if given, and those of --phase.
-func (s *accountSettings) event(flags *pflag.FlagSet) (accounting.Event, error) {
-	var relation accounting.Relation
-	switch s.relation {
-	case "add-remove":
-	case "replace":
-		relation = accounting.Replace
-	default:
-		return nil, usageError(didYouMean(s.relation, []string{"add-remove", "replace"}, ""),
-			"--relation is %q, expected add-remove or replace", s.relation)
-	}
-	phase := func(q, sigma float64, steps int) accounting.Event {
-		return accounting.SelfComposed{
-			Event: accounting.PoissonSampledGaussian{SampleRate: q, NoiseMultiplier: sigma, Relation: relation},
-			Count: steps,
-		}
-	}
+func (s *accountSettings) event(flags *pflag.FlagSet, relation accounting.Relation) (accounting.Event, error) {
 	var all accounting.Composed
 	main := flags.Changed("noise-multiplier")
 	if main {
-		all = append(all, phase(s.sampleRate, s.noise, s.steps))
+		all = append(all, phaseOf(s.sampleRate, s.noise, s.steps, relation))
 	}
 	for _, name := range []string{"sample-rate", "steps"} {
 		if !main && (flags.Changed(name) || len(s.phases) == 0) {
@@ -136,7 +168,7 @@ func (s *accountSettings) event(flags *pflag.FlagSet) (accounting.Event, error) 
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, phase(q, sigma, steps))
+		all = append(all, phaseOf(q, sigma, steps, relation))
 	}
 	if len(all) == 1 {
 		return all[0], nil
@@ -158,7 +190,15 @@ func parsePhase(text string) (q, sigma float64, steps int, err error) {
 			return 0, 0, 0, usageError("as in --phase 0.01,1,1000", "--phase %q: %q is not %s", text, fields[i], want)
 		}
 	}
-	return q, sigma, steps, nil
+	switch { // here, where it is known which phase it is
+	case !(q >= 0 && q <= 1):
+		err = usageError("", "--phase %q: the sample rate is %v, expected a probability, from 0 to 1", text, q)
+	case !(sigma >= 0):
+		err = usageError("", "--phase %q: the noise multiplier is %v, expected a number from 0 up", text, sigma)
+	case steps < 0:
+		err = usageError("", "--phase %q: the number of steps is %d, expected 0 or more", text, steps)
+	}
+	return q, sigma, steps, err
 }
 
 // number is a float that JSON can hold: null if infinite.
@@ -182,14 +222,20 @@ type interval struct {
 
 // account is the answer of the command.
 type account struct {
-	Epsilon    interval `json:"epsilon"`
-	Opacus     *number  `json:"opacus,omitempty"`
-	Delta      float64  `json:"delta"`
-	Accountant string   `json:"accountant"`
-	Method     string   `json:"method"`
-	Order      float64  `json:"order,omitempty"` // of RDP
-	Mu         *number  `json:"mu,omitempty"`    // of GDP
+	Epsilon interval `json:"epsilon"`
+	*opacusSays
+	Delta      float64 `json:"delta"`
+	Accountant string  `json:"accountant"`
+	Method     string  `json:"method"`
+	Order      float64 `json:"order,omitempty"` // of RDP
+	Mu         *number `json:"mu,omitempty"`    // of GDP
 	noOpacus   error
+}
+
+// opacusSays is the number that Opacus prints, a field that is there for prv
+// alone, and null where Opacus has none or it is infinite.
+type opacusSays struct {
+	Opacus *number `json:"opacus"`
 }
 
 func (s *accountSettings) account(e accounting.Event) (*account, error) {
@@ -224,6 +270,7 @@ func (s *accountSettings) account(e accounting.Event) (*account, error) {
 			return nil, err
 		}
 		a.Epsilon, a.Method = interval{some(v.Lower), some(v.Estimate), some(v.Upper)}, curve.Method()
+		a.opacusSays = &opacusSays{}
 		if o, err := accounting.Opacus(e, s.delta); err == nil {
 			a.Opacus = some(o.Upper)
 		} else {
@@ -250,7 +297,7 @@ func (a *account) table(w io.Writer, s *accountSettings, e accounting.Event) err
 	default:
 		rows = append(rows, fmt.Sprintf("epsilon\t%s\tby %s, mu %.6g\n", decimals(float64(*v.Estimate), math.Round), a.Method, float64(*a.Mu)))
 	}
-	if a.Opacus != nil {
+	if a.opacusSays != nil && a.Opacus != nil {
 		rows = append(rows, fmt.Sprintf("opacus\t%s\tas Opacus prints it: add/remove, with 0.01 for its grid\n", decimals(float64(*a.Opacus), math.Round)))
 	} else if a.noOpacus != nil {
 		rows = append(rows, fmt.Sprintf("opacus\t-\t%s\n", strings.TrimPrefix(a.noOpacus.Error(), "accounting: ")))
@@ -292,97 +339,4 @@ func printJSON(w io.Writer, v any) error {
 	}
 	_, err = fmt.Fprintf(w, "%s\n", text)
 	return err
-}
-
-// calibrated is the answer to --target-epsilon.
-type calibrated struct {
-	Noise      float64  `json:"noise_multiplier"`
-	Opacus     *float64 `json:"opacus_noise_multiplier,omitempty"`
-	Target     float64  `json:"target_epsilon"`
-	Delta      float64  `json:"delta"`
-	Accountant string   `json:"accountant"`
-}
-
-// calibrate finds the noise for s.target. With rdp and gdp it is Opacus' search.
-func (s *accountSettings) calibrate(flags *pflag.FlagSet, out io.Writer) error {
-	for _, name := range []string{"noise-multiplier", "phase", "svg"} {
-		if flags.Changed(name) {
-			return usageError("", "--%s does not go with --target-epsilon, which is of one phase whose noise is sought", name)
-		}
-	}
-	if s.relation != "add-remove" {
-		return usageError("", "--relation is %q, expected add-remove with --target-epsilon", s.relation)
-	}
-	n := accounting.Noise{SampleRate: s.sampleRate, Steps: s.steps, Delta: s.delta}
-	c := calibrated{Target: s.target, Delta: s.delta, Accountant: s.accountant}
-	opacus, err := n.CalibrateOpacus(s.target, accounting.OpacusKind(s.accountant))
-	switch {
-	case err == nil:
-		c.Noise, c.Opacus = opacus, &opacus
-	case s.accountant != "prv":
-		return accountingError(err)
-	}
-	if s.accountant == "prv" {
-		if c.Noise, err = n.Calibrate(s.target); err != nil {
-			return accountingError(err)
-		}
-	}
-	if s.json {
-		return printJSON(out, c)
-	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(name string, v float64, what string) { fmt.Fprintf(t, "%s\t%s\t%s\n", name, formatFloat(v), what) }
-	first := func() { row("noise multiplier", c.Noise, "the least for which ε is at most "+formatFloat(s.target)) }
-	if s.accountant == "prv" && !s.opacus {
-		first()
-	}
-	if c.Opacus != nil {
-		row("opacus", *c.Opacus, "what Opacus' get_noise_multiplier finds with "+s.accountant)
-	}
-	if s.opacus {
-		first()
-	}
-	return t.Flush()
-}
-
-// draw plots ε against the number of steps.
-func (s *accountSettings) draw() error {
-	if len(s.phases) > 0 {
-		return usageError("", "--svg draws one phase, not --phase")
-	}
-	if s.steps < 1 {
-		return usageError("", "--svg with --steps %d, expected 1 or more", s.steps)
-	}
-	var steps, tight, rdp []float64
-	const points = 24
-	last := 0
-	for i := range points {
-		n := int(math.Round(math.Pow(float64(s.steps), float64(i+1)/points)))
-		if n == last {
-			continue
-		}
-		last = n
-		e := accounting.DPSGD(s.sampleRate, s.noise, n)
-		curve, err := accounting.NewCurve(e, s.delta)
-		if err != nil {
-			return accountingError(err)
-		}
-		v, err := curve.Epsilon(s.delta)
-		if err != nil {
-			return accountingError(err)
-		}
-		r, _, err := accounting.RDPEpsilon(e, s.delta)
-		if err != nil {
-			return accountingError(err)
-		}
-		if math.IsInf(v.Upper, 1) {
-			return usageError("", "--svg: epsilon is infinite without noise")
-		}
-		steps, tight, rdp = append(steps, float64(n)), append(tight, v.Upper), append(rdp, r)
-	}
-	text, err := epsilonSVG(fmt.Sprintf("ε at δ = %g, rate %g, noise %g", s.delta, s.sampleRate, s.noise), steps, tight, rdp)
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(s.svg, 0o644, text)
 }

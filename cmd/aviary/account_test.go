@@ -68,6 +68,45 @@ func TestAccountTargets(t *testing.T) {
 	}
 }
 
+// TestAccountOpacusAlways: the field is there whenever prv is, null where Opacus
+// has no number; its search for noise that is not needed would not end.
+func TestAccountOpacusAlways(t *testing.T) {
+	for args, want := range map[string]string{
+		"--noise-multiplier 1 --relation replace":                                    `"opacus": null`,
+		"--noise-multiplier 0":                                                       `"opacus": null`,
+		"--target-epsilon 500 --sample-rate 1":                                       `"opacus_noise_multiplier": null`,
+		"--target-epsilon 1 --sample-rate 0 --steps 100":                             `"noise_multiplier": 0,` + "\n" + `  "opacus_noise_multiplier": null`,
+		"--target-epsilon 1 --sample-rate .1 --steps 0":                              `"noise_multiplier": 0,` + "\n" + `  "opacus_noise_multiplier": null`,
+		"--target-epsilon 1 --sample-rate 1e-300 --steps 100":                        `"noise_multiplier": 0,` + "\n" + `  "opacus_noise_multiplier": null`,
+		"--target-epsilon 1 --sample-rate 1e-300 --steps 100 --accountant rdp":       `"noise_multiplier": 0,` + "\n" + `  "opacus_noise_multiplier": null`,
+		"--target-epsilon 1 --sample-rate .1 --steps 0 --accountant gdp":             `"noise_multiplier": 0,` + "\n" + `  "opacus_noise_multiplier": null`,
+		"--target-epsilon 4 --sample-rate .04 --steps 1250 --accountant rdp":         `"noise_multiplier": 1.8`,
+		"--sample-rate .01 --noise-multiplier 1 --accountant gdp --relation replace": "",
+	} {
+		code, stdout, stderr := call(t, t.TempDir(), strings.Fields("account --json "+args)...)
+		if want == "" {
+			if code != exitUsage {
+				t.Errorf("account %s: exit %d", args, code)
+			}
+			continue
+		}
+		if code != exitDone || !strings.Contains(stdout, want) {
+			t.Errorf("account %s: exit %d, no %s in %s%s", args, code, want, stdout, stderr)
+		}
+		if strings.Contains(args, "-noise-multiplier") != strings.Contains(stdout, `"opacus":`) {
+			t.Errorf("account %s: %s", args, stdout)
+		}
+	}
+	for args, want := range map[string]string{
+		"--target-epsilon 1 --sample-rate 0":   "opacus            -  no noise is needed",
+		"--target-epsilon 500 --sample-rate 1": "too little noise",
+	} {
+		if stdout := mustCall(t, t.TempDir(), strings.Fields("account "+args)...); !strings.Contains(stdout, want) {
+			t.Errorf("account %s: no %q in\n%s", args, want, stdout)
+		}
+	}
+}
+
 func TestAccountTable(t *testing.T) {
 	dir := t.TempDir()
 	text := mustCall(t, dir, strings.Fields("account --sample-rate .1 --noise-multiplier 1 --opacus --svg $DIR/eps.svg")...)
@@ -81,6 +120,11 @@ func TestAccountTable(t *testing.T) {
 	}
 	if !strings.Contains(string(svg), "<svg") || !strings.Contains(string(svg), "rdp") {
 		t.Errorf("no plot: %.200s", svg)
+	}
+	// Of replaced records the plot is another one, and rdp has no rule for it.
+	mustCall(t, dir, strings.Fields("account --sample-rate .1 --noise-multiplier 5 --steps 3 --relation replace --svg $DIR/replace.svg")...)
+	if text := readFile(t, dir, "replace.svg"); !strings.Contains(text, "replace") || strings.Contains(text, "rdp") {
+		t.Errorf("%.2000s", text)
 	}
 }
 
@@ -104,6 +148,15 @@ func TestAccountRefuses(t *testing.T) {
 		"--target-epsilon 1 --sample-rate .1 --relation replace":                           `--relation is "replace", expected add-remove`,
 		"--noise-multiplier 0.001 --sample-rate .1":                                        "too little noise to account",
 		"--noise-multiplier 1 --phase 1,2,3 --svg $DIR/x.svg":                              "--svg draws one phase",
+		"--phase 1,1,1 --phase 2,1,1":                                                      `--phase "2,1,1": the sample rate is 2, expected a probability`,
+		"--phase nan,1,1":                                                                  `--phase "nan,1,1": the sample rate is NaN`,
+		"--phase 1,-1,1":                                                                   `--phase "1,-1,1": the noise multiplier is -1`,
+		"--phase 1,1,-1":                                                                   `--phase "1,1,-1": the number of steps is -1`,
+		"--noise-multiplier 1 --svg $DIR/none/x.svg":                                       "but there is no folder $DIR/none",
+		"--noise-multiplier 1 --svg $DIR":                                                  "expected a file or nothing there, not a folder",
+		"--noise-multiplier 1 --svg=":                                                      "--svg is empty",
+		"--target-epsilon 1e300 --sample-rate .01 --steps 100":                             "--target-epsilon 1e+300: the search for its noise ended at Poisson-sampled Gaussian",
+		"--target-epsilon -1 --sample-rate .1 --steps 0":                                   "target epsilon: -1 is not a finite number above 0",
 		"--noise-multiplier 0 --svg $DIR/x.svg":                                            "--svg: epsilon is infinite without noise",
 		"--noise-multiplier 1 --sample-rate .1 --relation replace --accountant gdp --json": "relation replace: GDP has no rule",
 	} {
