@@ -28,15 +28,12 @@ func Stages() []string {
 	return []string{StageSelectTrain, StageSelect, StageStar, StageZero, StageRefine, StageMeasure}
 }
 
-// Crafter crafts canary sets. It is an audit.Selector for one set at a time, and
-// keeps device memory from one set to the next; the owner calls Close.
+// Crafter crafts canary sets. It is an audit.Selector for one set at a time.
 type Crafter struct {
-	dev    kernels.Device
-	recipe Recipe
-	opts   CraftOptions
-	// Memory that sets take over from each other: D and then D ∪ C; D \ C.
-	full, rest *train.Data
-	seconds    map[int]map[string]float64 // by set
+	dev     kernels.Device
+	recipe  Recipe
+	opts    CraftOptions
+	seconds map[int]map[string]float64 // by set
 }
 
 // CraftOptions are what crafting does besides. None of them changes a bit of the
@@ -72,16 +69,6 @@ type Crafted struct {
 // NewCrafter crafts on dev as the recipe says.
 func NewCrafter(dev kernels.Device, r Recipe, o CraftOptions) *Crafter {
 	return &Crafter{dev: dev, recipe: r.settle(), opts: o, seconds: map[int]map[string]float64{}}
-}
-
-// Close gives the device memory back.
-func (c *Crafter) Close() {
-	for _, d := range []*train.Data{c.full, c.rest} {
-		if d != nil {
-			d.Free()
-		}
-	}
-	c.full, c.rest = nil, nil
 }
 
 // Name implements audit.Selector.
@@ -139,20 +126,15 @@ type crafting struct {
 	set  int
 	seed uint64
 	out  *Crafted
+	// On the device: D and then, in the same memory, D ∪ C; D \ C.
+	full, rest *train.Data
 	// What the canaries were chosen by; nil at random.
 	chooser *models.Model
 	by      Influence
 }
 
 func (j *crafting) run(ctx context.Context) error {
-	defer func() {
-		if j.by != nil {
-			j.by.Free()
-		}
-		if j.chooser != nil {
-			j.chooser.Free()
-		}
-	}()
+	defer j.free()
 	if err := j.choose(ctx); err != nil {
 		return err
 	}
@@ -163,6 +145,20 @@ func (j *crafting) run(ctx context.Context) error {
 		return nil
 	}
 	return j.refine(ctx)
+}
+
+func (j *crafting) free() {
+	if j.by != nil {
+		j.by.Free()
+	}
+	if j.chooser != nil {
+		j.chooser.Free()
+	}
+	for _, d := range []*train.Data{j.full, j.rest} {
+		if d != nil {
+			d.Free()
+		}
+	}
 }
 
 // choose fills in Before and Canaries, alike.

@@ -68,7 +68,6 @@ func craftOn(t *testing.T, threads int, r Recipe, set int, o CraftOptions) (*Cra
 	}
 	defer dev.Close()
 	c := NewCrafter(dev, r, o)
-	defer c.Close()
 	return c.Craft(context.Background(), craftData(), craftCanaries, set, 5)
 }
 
@@ -214,7 +213,6 @@ func TestCraftResume(t *testing.T) {
 			}})
 			_, err = c.Craft(ctx, craftData(), craftCanaries, 0, 5)
 			cancel()
-			c.Close()
 			dev.Close()
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("%s stopped in %s: %v", name, stage, err)

@@ -34,9 +34,6 @@ func (j *job) close() {
 	if j.trainer != nil {
 		j.trainer.Close()
 	}
-	for _, c := range j.crafters {
-		c.Close()
-	}
 	if j.device != nil {
 		j.device.Close()
 	}
