@@ -1,5 +1,5 @@
-// Command reproduce prints a report of `make reproduce-mnist` beside the paper's
-// figures, and keeps a copy of it.
+// Command reproduce prints a report of `make reproduce-mnist` or
+// `make reproduce-fashion` beside the paper's figures on MNIST, and keeps a copy.
 package main
 
 import (
@@ -47,7 +47,7 @@ func run(w io.Writer, path, copy string) error {
 func table(w io.Writer, r *audit.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "canaries\tAUC mean ± sd (min)\t95 % of the mean\tTPR at 5 % FPR mean ± sd (min)\t95 % of the mean")
-	fmt.Fprintf(t, "IBIS, paper\t%s\t\n", paper)
+	fmt.Fprintf(t, "IBIS on MNIST, paper\t%s\t\n", paper)
 	var mislabeled *audit.Method
 	for i, m := range r.Methods {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", m.Name, figures(m.AUC), figures(m.TPR))

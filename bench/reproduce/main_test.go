@@ -35,7 +35,7 @@ func TestTable(t *testing.T) {
 	if err := table(&b, sample(t, .125)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"IBIS, paper  .86 ± .02", "ibis         0.835 ± 0.010 (0.825)", "ibis: 0.125 ± 0.000 (0.125)"} {
+	for _, want := range []string{"IBIS on MNIST, paper  .86 ± .02", "ibis                  0.835 ± 0.010 (0.825)", "ibis: 0.125 ± 0.000 (0.125)"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, b.String())
 		}
