@@ -117,9 +117,13 @@ func runAccount(cmd *cobra.Command, s *accountSettings) error {
 
 // patiently does work that may take long, and tells so.
 func patiently[T any](cmd *cobra.Command, label string, work func() (T, error)) (T, error) {
-	_, end := slowly(cmd.ErrOrStderr(), label, 0)
+	step, end := slowly(cmd.ErrOrStderr(), label, 1)
 	defer end()
-	return interruptible(cmd.Context(), work)
+	value, err := interruptible(cmd.Context(), work)
+	if err == nil {
+		step()
+	}
+	return value, err
 }
 
 // accountingError names no Go package in an error of accounting.

@@ -65,9 +65,12 @@ func (s *boundSettings) boundScores(ctx context.Context, stderr io.Writer, flags
 func (s *boundSettings) readScores(stderr io.Writer, kind evidenceKind) ([]scoreio.Row, error) {
 	columns := s.columns
 	columns.Runs = kind == twoWorldScores
-	_, end := slowly(stderr, "reading", 0)
+	step, end := slowly(stderr, "reading", 1)
 	defer end()
 	rows, err := columns.ReadScores(s.scores)
+	if err == nil {
+		step()
+	}
 	if errors.Is(err, scoreio.ErrPlaceTwice) && !columns.Runs {
 		return nil, &failure{exitUsage, err, "if every row is a training run of its own, with the record or without it, add --two-world"}
 	}
