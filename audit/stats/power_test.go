@@ -83,8 +83,8 @@ const (
 )
 
 // powerTolerance is three standard errors of the mean of n draws, the printed
-// digits, and a thousandth for the lattice, whose means move by less than that
-// from 1,024 points to 4,096.
+// digits, and a thousandth for the lattice: from 1,024 points to 4,096 means move
+// by 1e-4 at most, and those of the largest of five by 6e-4.
 func powerTolerance(sd float64, n int) float64 {
 	return 3*sd/math.Sqrt(float64(n)) + powerPrinted + .001
 }
@@ -114,6 +114,15 @@ func TestPowerOfIntervals(t *testing.T) {
 		// The largest of five varies less than one.
 		if o.max > 0 && !(math.Abs(all.meanMax(5)-o.max) <= powerTolerance(o.sd, powerGroups)) {
 			t.Errorf("%s of %d runs: largest of five %v, want %v", o.e.Name(), o.n, all.meanMax(5), o.max)
+		}
+		// Planted: a level that was not divided.
+		each, ok := o.e.(ClopperPearson)
+		if !ok {
+			continue
+		}
+		fault := auditAll(t, each, o.alpha*float64(each.Bounds), countLattice(o.n, 1024, p0, p1)).mean()
+		if math.Abs(fault-o.mean) <= powerTolerance(o.sd, 5*powerGroups) {
+			t.Errorf("%s of %d runs: undivided level not noticed, mean %v", o.e.Name(), o.n, fault)
 		}
 	}
 }
