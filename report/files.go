@@ -127,7 +127,10 @@ func check(r *audit.Report) error {
 			}
 		}
 	}
-	return nil
+	if err := checkBounds(r); err != nil {
+		return err
+	}
+	return checkPaired(r)
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

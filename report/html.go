@@ -22,6 +22,7 @@ type pageView struct {
 	Training   []template.HTML
 	Accuracy   bool // some method has a test accuracy
 	Intervals  bool // some method has intervals
+	Bounds     *boundsView
 	Times      []stage
 	Config     string
 }
@@ -41,6 +42,7 @@ func page(r *audit.Report, methods []methodScores, roc *chart, config string) ([
 		Report:   r,
 		CSS:      variables() + template.CSS(chartCSS+pageCSS),
 		Verdicts: verdicts(r),
+		Bounds:   viewBounds(r),
 		Config:   strings.TrimRight(config, "\n"),
 	}
 	var err error

@@ -135,7 +135,7 @@ func TestTextFromOutsideIsEscaped(t *testing.T) {
 	r, load := sample(t, 100, 1, 2, leaky)
 	r.Data, r.Model, r.Recipe, r.Device, r.Version = evil, evil, evil, evil, evil
 	r.Notes = []string{evil}
-	r.Methods[0].Name = evil
+	r.Methods[0].Name, r.Paired[0].Baseline = evil, evil
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, configFile), []byte(evil), 0o644); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestJSONKeys(t *testing.T) {
 	}
 	found := map[string]bool{}
 	keys("", v, found)
-	want := strings.Fields("schema kind demo version seed data model recipe device examples num_canaries sets audits methods notes timing timing.total timing.train")
+	want := strings.Fields("schema kind demo version seed data model recipe device examples num_canaries sets audits delta methods paired notes timing timing.total timing.train")
 	for _, s := range strings.Fields("auc tpr_at_fpr_0.05 loss_in loss_out test_accuracy") {
 		want = append(want, "methods.[]."+s)
 		for _, k := range strings.Fields("mean sd min values low high") {
@@ -208,6 +208,15 @@ func TestJSONKeys(t *testing.T) {
 	}
 	for _, k := range strings.Fields("name runs runs.[].set runs.[].audit runs.[].members runs.[].scores runs.[].auc runs.[].tpr_at_fpr_0.05 runs.[].curve") {
 		want = append(want, "methods.[]."+k)
+	}
+	for _, k := range strings.Fields("bounds bounds.[].estimator bounds.[].scope bounds.[].sound bounds.[].rule bounds.[].delta bounds.[].confidence bounds.[].epsilon") {
+		want = append(want, "methods.[]."+k)
+	}
+	for _, k := range strings.Fields("method baseline auc tpr_at_fpr_0.05 wins_auc wins_tpr runs") {
+		want = append(want, "paired.[]."+k)
+	}
+	for _, k := range strings.Fields("mean sd min values low high") {
+		want = append(want, "methods.[].bounds.[].epsilon."+k, "paired.[].auc."+k, "paired.[].tpr_at_fpr_0.05."+k)
 	}
 	for _, k := range strings.Fields("epoch step train_loss test_accuracy") {
 		want = append(want, "methods.[].runs.[].curve.[]."+k)
@@ -330,7 +339,7 @@ func TestPNGIsAPicture(t *testing.T) {
 func TestSummaryCSV(t *testing.T) {
 	r, load := sample(t, 100, 1, 1, map[string]float64{"random": 0})
 	lines := strings.Split(strings.TrimSpace(string(read(t, write(t, r, load), CSVFile))), "\n")
-	if len(lines) != 6 || lines[0] != "method,figure,mean,sd,min,low95,high95,audits" {
+	if len(lines) != 6+4 || lines[0] != "method,figure,mean,sd,min,low95,high95,audits" {
 		t.Fatalf("%q", lines)
 	}
 	auc := exact(&r.Methods[0].AUC.Mean)

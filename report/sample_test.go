@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/aviary-audit/aviary/audit"
+	"github.com/aviary-audit/aviary/audit/onerun"
 	"github.com/aviary-audit/aviary/audit/stats"
 )
 
@@ -21,7 +22,9 @@ func sample(t testing.TB, canaries, sets, audits int, gap map[string]float64) (*
 		Examples: 60000, Canaries: canaries, Sets: sets, Audits: audits,
 		Notes:  []string{"These scores are synthetic."},
 		Timing: map[string]float64{"total": 12.5, "train": 11.25},
+		Delta:  onerun.DefaultDelta,
 	}
+	bounder := must(onerun.NewBounder(r.Delta))(t)
 	files := map[string]audit.Scores{}
 	for index, name := range []string{"random", "mislabeled"} {
 		shift, ok := gap[name]
@@ -30,6 +33,7 @@ func sample(t testing.TB, canaries, sets, audits int, gap map[string]float64) (*
 		}
 		m := audit.Method{Name: name}
 		var setOf []int
+		var bounds [][]onerun.AuditBound
 		var auc, tpr, in, out, accuracy []float64
 		for set := range sets {
 			for n := range audits {
@@ -59,6 +63,7 @@ func sample(t testing.TB, canaries, sets, audits int, gap map[string]float64) (*
 				run.AUC = must(stats.AUC(s))(t)
 				run.TPR = must(stats.TPRAtFPR(s, 1, 20))(t)
 				files[run.Scores] = s
+				bounds = append(bounds, must(bounder.Bound(s))(t))
 				m.Runs = append(m.Runs, run)
 				setOf = append(setOf, set)
 				auc, tpr = append(auc, run.AUC), append(tpr, run.TPR)
@@ -73,8 +78,10 @@ func sample(t testing.TB, canaries, sets, audits int, gap map[string]float64) (*
 		m.LossOut = must(stats.Summarize(out, setOf))(t)
 		a := must(stats.Summarize(accuracy, setOf))(t)
 		m.TestAccuracy = &a
+		m.Bounds = must(onerun.SummarizeBounds(bounds, setOf))(t)
 		r.Methods = append(r.Methods, m)
 	}
+	r.Paired = must(onerun.Pair(r.Methods))(t)
 	return r, func(run audit.Run) (audit.Scores, error) {
 		s, ok := files[run.Scores]
 		if !ok {

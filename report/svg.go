@@ -24,6 +24,7 @@ func parseTemplates() *template.Template {
 	t := template.New("report").Funcs(template.FuncMap{
 		"fixed": fixed, "significant": significant, "spread": spread, "percent": percent,
 		"capitalise": capitalise, "interval": interval,
+		"signed": signed, "signedInterval": signedInterval,
 	})
 	template.Must(t.New("chart").Parse(chartTemplate))
 	template.Must(t.New("page").Parse(pageTemplate))

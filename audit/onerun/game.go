@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aviary-audit/aviary/audit"
+	"github.com/aviary-audit/aviary/audit/scoreio"
 	"github.com/aviary-audit/aviary/audit/stats"
 	"github.com/aviary-audit/aviary/internal/atomicfile"
 	"github.com/aviary-audit/aviary/internal/rng"
@@ -31,7 +32,8 @@ type Game struct {
 	Seed        uint64
 
 	// Header holds what only the caller knows of the report: Demo, Version,
-	// Data, Model, Recipe, Device, Notes. The game fills in the rest.
+	// Data, Model, Recipe, Device, Delta (0: DefaultDelta), Accounted, Notes.
+	// The game fills in the rest.
 	Header audit.Report
 
 	// Dir is the run directory; "" keeps nothing. A directory that holds a game
@@ -70,6 +72,10 @@ func (g Game) Run(ctx context.Context) (*audit.Report, error) {
 	if err := g.check(); err != nil {
 		return nil, err
 	}
+	bounder, err := NewBounder(g.Header.Delta)
+	if err != nil {
+		return nil, err
+	}
 	st, err := openStore(&g)
 	if err != nil {
 		return nil, err
@@ -87,9 +93,12 @@ func (g Game) Run(ctx context.Context) (*audit.Report, error) {
 		var units []unitRecord
 		for set := range g.Sets {
 			for aud := range g.Audits {
-				u, err := g.unit(ctx, st, sets[i][set], place{sel.Name(), set, aud}, done, watch)
+				u, scores, err := g.unit(ctx, st, sets[i][set], place{sel.Name(), set, aud}, done, watch)
 				if err != nil {
 					return nil, err
+				}
+				if u.bounds, err = timed(watch, "bounds", func() ([]AuditBound, error) { return bounder.Bound(scores) }); err != nil {
+					return nil, fmt.Errorf("audit %v: %w", u.place, err)
 				}
 				units = append(units, u)
 				done++
@@ -101,6 +110,9 @@ func (g Game) Run(ctx context.Context) (*audit.Report, error) {
 		}
 		rep.Methods = append(rep.Methods, m)
 		rep.Notes = append(rep.Notes, tieNotes(sel.Name(), rep.Canaries, units)...)
+	}
+	if rep.Paired, err = Pair(rep.Methods); err != nil {
+		return nil, err
 	}
 	if err := st.finish(); err != nil {
 		return nil, err
@@ -163,19 +175,25 @@ type place struct {
 func (p place) String() string { return fmt.Sprintf("%s-set%d-audit%d", p.Method, p.Set, p.Audit) }
 
 // unit takes one audit from the run directory or plays it.
-func (g *Game) unit(ctx context.Context, st *store, c *audit.CanarySet, p place, done int, watch map[string]float64) (unitRecord, error) {
+func (g *Game) unit(ctx context.Context, st *store, c *audit.CanarySet, p place, done int, watch map[string]float64) (unitRecord, audit.Scores, error) {
+	none := func(err error) (unitRecord, audit.Scores, error) { return unitRecord{}, audit.Scores{}, err }
 	progress := Progress{Stage: "audit", Method: p.Method, Set: p.Set, Audit: p.Audit, Done: done, Total: len(g.Selectors) * g.Sets * g.Audits}
 	u, reused, err := st.unit(p)
 	if err != nil {
-		return unitRecord{}, err
+		return none(err)
 	}
-	if !reused {
+	var scores audit.Scores
+	if reused {
+		if scores, err = readScores(st.path(u.File)); err != nil {
+			return none(err)
+		}
+	} else {
 		if err := ctx.Err(); err != nil {
-			return unitRecord{}, err
+			return none(err)
 		}
 		g.tell(progress)
-		if u, err = g.play(ctx, st, c, p, progress); err != nil {
-			return unitRecord{}, fmt.Errorf("audit %v: %w", p, err)
+		if u, scores, err = g.play(ctx, st, c, p, progress); err != nil {
+			return none(fmt.Errorf("audit %v: %w", p, err))
 		}
 	}
 	watch["train"] += u.Seconds
@@ -183,11 +201,29 @@ func (g *Game) unit(ctx context.Context, st *store, c *audit.CanarySet, p place,
 	progress.Run, progress.Reused = &run, reused
 	progress.Done++
 	g.tell(progress)
-	return u, nil
+	return u, scores, nil
+}
+
+// readScores reads a score file of the run directory. Its numbers read back as
+// they were written, so that what is computed from them is the same.
+func readScores(path string) (audit.Scores, error) {
+	rows, err := scoreio.ReadScores(path)
+	if err != nil {
+		return audit.Scores{}, err
+	}
+	return scoreio.Scores(rows), nil
+}
+
+// timed adds to a report's timing what do takes.
+func timed[T any](watch map[string]float64, stage string, do func() (T, error)) (T, error) {
+	start := time.Now()
+	v, err := do()
+	watch[stage] += time.Since(start).Seconds()
+	return v, err
 }
 
 // play trains one model and scores the canaries.
-func (g *Game) play(ctx context.Context, st *store, c *audit.CanarySet, p place, progress Progress) (unitRecord, error) {
+func (g *Game) play(ctx context.Context, st *store, c *audit.CanarySet, p place, progress Progress) (unitRecord, audit.Scores, error) {
 	start := time.Now()
 	in := coins(g.Seed, p.Set, p.Audit, c.Len())
 	job := audit.Job{
@@ -204,14 +240,15 @@ func (g *Game) play(ctx context.Context, st *store, c *audit.CanarySet, p place,
 	}
 	result, err := g.Trainer.Train(ctx, job)
 	if err != nil {
-		return unitRecord{}, err
+		return unitRecord{}, audit.Scores{}, err
 	}
 	u, scores, err := judge(p, result, in)
 	if err != nil {
-		return unitRecord{}, err
+		return unitRecord{}, audit.Scores{}, err
 	}
 	u.Seconds = time.Since(start).Seconds()
-	return st.finished(p, u, scores)
+	u, err = st.finished(p, u, scores)
+	return u, scores, err
 }
 
 // maxLoss keeps sums of squares of losses finite.
@@ -269,7 +306,8 @@ func (g *Game) header() *audit.Report {
 	r := g.Header
 	r.Schema, r.Kind, r.Seed = audit.Schema, "onerun", g.Seed
 	r.Examples, r.Sets, r.Audits = g.Data.Len(), g.Sets, g.Audits
-	r.Methods, r.Notes = nil, slices.Clone(r.Notes)
+	r.Delta = orDefault(r.Delta)
+	r.Methods, r.Paired, r.Notes = nil, nil, slices.Clone(r.Notes)
 	return &r
 }
 
@@ -290,9 +328,10 @@ func tieNotes(method string, canaries int, units []unitRecord) []string {
 func method(name string, units []unitRecord) (audit.Method, error) {
 	m := audit.Method{Name: name}
 	sets := make([]int, len(units))
+	bounds := make([][]AuditBound, len(units))
 	measured := true
 	for i, u := range units {
-		sets[i] = u.Set
+		sets[i], bounds[i] = u.Set, u.bounds
 		measured = measured && u.TestAccuracy != nil
 		m.Runs = append(m.Runs, u.run())
 	}
@@ -318,6 +357,9 @@ func method(name string, units []unitRecord) (audit.Method, error) {
 		if *f.to, err = summary(f.of, f.figure); err != nil {
 			return audit.Method{}, err
 		}
+	}
+	if m.Bounds, err = SummarizeBounds(bounds, sets); err != nil {
+		return audit.Method{}, err
 	}
 	if measured {
 		acc, err := summary(stats.SummarizeRate, func(u unitRecord) float64 { return *u.TestAccuracy })

@@ -44,10 +44,12 @@ type Plan struct {
 	Examples    int    `json:"examples"`
 	DataSHA256  string `json:"data_sha256"`
 	// Of the report's header.
-	Data   string   `json:"data"`
-	Model  string   `json:"model"`
-	Recipe string   `json:"recipe"`
-	Notes  []string `json:"notes,omitempty"`
+	Data      string   `json:"data"`
+	Model     string   `json:"model"`
+	Recipe    string   `json:"recipe"`
+	Delta     float64  `json:"delta,omitempty"`
+	Accounted *float64 `json:"accounted_epsilon,omitempty"`
+	Notes     []string `json:"notes,omitempty"`
 	// Files maps each file of the plan to its SHA-256.
 	Files map[string]string `json:"files"`
 }
@@ -84,7 +86,8 @@ func (g Game) WritePlan(ctx context.Context) (*Plan, error) {
 	p := &Plan{
 		Schema: planSchema, Method: g.Selectors[0].Name(), Seed: g.Seed, NumCanaries: g.NumCanaries,
 		Sets: g.Sets, Audits: g.Audits, Examples: g.Data.Len(), DataSHA256: Digest(g.Data),
-		Data: g.Header.Data, Model: g.Header.Model, Recipe: g.Header.Recipe, Notes: g.Header.Notes,
+		Data: g.Header.Data, Model: g.Header.Model, Recipe: g.Header.Recipe,
+		Delta: g.Header.Delta, Accounted: g.Header.Accounted, Notes: g.Header.Notes,
 		Files: map[string]string{},
 	}
 	if err := p.writeAll(ctx, &g); err != nil {
@@ -266,12 +269,19 @@ func ScorePlan(dir, losses string) (*audit.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	bounder, err := NewBounder(p.Delta)
+	if err != nil {
+		return nil, err
+	}
 	var units []unitRecord
 	var scores []audit.Scores
 	for set := range p.Sets {
 		for aud := range p.Audits {
 			at := place{p.Method, set, aud}
 			u, s, err := judge(at, results[[2]int{set, aud}], coins(p.Seed, set, aud, p.NumCanaries))
+			if err == nil {
+				u.bounds, err = bounder.Bound(s)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: audit %v: %w", losses, at, err)
 			}
@@ -296,8 +306,8 @@ func ScorePlan(dir, losses string) (*audit.Report, error) {
 		Schema: audit.Schema, Kind: "onerun", Seed: p.Seed, Data: p.Data, Model: p.Model, Recipe: p.Recipe,
 		Notes:    append(slices.Clone(p.Notes), tieNotes(p.Method, p.NumCanaries, units)...),
 		Examples: p.Examples, Canaries: p.NumCanaries, Sets: p.Sets, Audits: p.Audits,
-		Methods: []audit.Method{m},
-		Timing:  map[string]float64{"total": time.Since(start).Seconds()},
+		Delta: orDefault(p.Delta), Accounted: p.Accounted, Methods: []audit.Method{m},
+		Timing: map[string]float64{"total": time.Since(start).Seconds()},
 	}, nil
 }
 

@@ -57,6 +57,9 @@ type unitRecord struct {
 	File         string        `json:"file"` // score file, relative to the run directory
 	SHA256       string        `json:"sha256"`
 	Seconds      float64       `json:"seconds"`
+
+	// bounds is not kept: it follows from the score file and the report's δ.
+	bounds []AuditBound
 }
 
 // run is the unit as reports show it.

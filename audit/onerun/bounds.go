@@ -1,0 +1,123 @@
+package onerun
+
+import (
+	"fmt"
+
+	"github.com/aviary-audit/aviary/audit"
+	"github.com/aviary-audit/aviary/audit/stats"
+)
+
+// DefaultDelta is the δ at which reports bound ε unless their header names one.
+const DefaultDelta = 1e-5
+
+// Bounder bounds ε from the scores of one audit after another, in every way
+// that reports show: with the numbers of guesses of stats.DefaultGuesses, known
+// before any score is, by Steinke's bound, the f-DP test of (ε, δ) and that of
+// Gaussian mechanisms; and by the maximum that papers seem to report, which is
+// no bound. It remembers what counts gave, since audits often share them. It is
+// not safe for concurrent use.
+type Bounder struct{ ways []way }
+
+// way is one kind of bound.
+type way struct {
+	rule      func(canaries int) stats.GuessRule
+	estimator stats.Estimator[stats.Guesses]
+}
+
+// NewBounder bounds ε at δ, which is above 0 and below 1; 0 is DefaultDelta.
+func NewBounder(delta float64) (*Bounder, error) {
+	delta = orDefault(delta)
+	if !(delta > 0 && delta < 1) {
+		return nil, fmt.Errorf("delta: %v, expected a number above 0 and below 1", delta)
+	}
+	fixed := func(canaries int) stats.GuessRule { return stats.DefaultGuesses(canaries) }
+	paper := func(int) stats.GuessRule { return stats.PaperMaximum{} }
+	gdp := remember(stats.MahloujifarGDP{Delta: delta})
+	return &Bounder{[]way{
+		{fixed, remember(stats.Steinke{Delta: delta})},
+		{fixed, remember(stats.MahloujifarEpsDelta{Delta: delta})},
+		{fixed, gdp},
+		{paper, gdp},
+	}}, nil
+}
+
+func orDefault(delta float64) float64 {
+	if delta == 0 {
+		return DefaultDelta
+	}
+	return delta
+}
+
+// AuditBound is a bound from one audit.
+type AuditBound struct {
+	stats.Bound
+	Rule string // the name of the stats.GuessRule
+}
+
+// Bound bounds ε from the scores of one audit, at confidence stats.Level each.
+// It does not say yes to scores of which fair coins would not give the
+// memberships.
+func (b *Bounder) Bound(s audit.Scores) ([]AuditBound, error) {
+	all := make([]AuditBound, len(b.ways))
+	for i, w := range b.ways {
+		rule := w.rule(len(s.Value))
+		bound, _, err := rule.Bound(s, w.estimator, 1-stats.Level)
+		if err != nil {
+			return nil, fmt.Errorf("bounding ε by %s: %w", w.estimator.Name(), err)
+		}
+		all[i] = AuditBound{bound, rule.Name()}
+	}
+	return all, nil
+}
+
+// SummarizeBounds sums up what Bound gave for each audit of a method; sets[i]
+// is the canary set of audit i.
+func SummarizeBounds(audits [][]AuditBound, sets []int) ([]audit.Bound, error) {
+	if len(audits) == 0 {
+		return nil, fmt.Errorf("no audits to sum up the bounds of")
+	}
+	summary := make([]audit.Bound, len(audits[0]))
+	for i, first := range audits[0] {
+		eps := make([]float64, len(audits))
+		for j, bounds := range audits {
+			eps[j] = bounds[i].Epsilon
+		}
+		s, err := stats.Summarize(eps, sets)
+		if err != nil {
+			return nil, err
+		}
+		summary[i] = audit.Bound{
+			Estimator: first.Estimator, Scope: string(first.Scope), Sound: first.Scope.Sound(), Rule: first.Rule,
+			Delta: first.Delta, Confidence: stats.Level, Epsilon: s,
+		}
+	}
+	return summary, nil
+}
+
+// remembering is an estimator that asks another one once for each count.
+type remembering struct {
+	stats.Estimator[stats.Guesses]
+	lower map[question]float64
+}
+
+type question struct {
+	stats.Guesses
+	alpha float64
+}
+
+func remember(e stats.Estimator[stats.Guesses]) remembering {
+	return remembering{e, map[question]float64{}}
+}
+
+// Lower implements stats.Estimator.
+func (r remembering) Lower(g stats.Guesses, alpha float64) (float64, error) {
+	at := question{g, alpha}
+	if eps, ok := r.lower[at]; ok {
+		return eps, nil
+	}
+	eps, err := r.Estimator.Lower(g, alpha)
+	if err == nil {
+		r.lower[at] = eps
+	}
+	return eps, err
+}
