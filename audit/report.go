@@ -62,7 +62,7 @@ type Bound struct {
 type Paired struct {
 	Method   string  `json:"method"`
 	Baseline string  `json:"baseline"`
-	AUC      Summary `json:"auc"` // of the differences; intervals clustered by set
+	AUC      Summary `json:"auc"` // of the differences; intervals clustered by set, in [-1, 1]
 	TPR      Summary `json:"tpr_at_fpr_0.05"`
 	WinsAUC  int     `json:"wins_auc"` // audits in which the method's is larger
 	WinsTPR  int     `json:"wins_tpr"`

@@ -2,6 +2,7 @@ package onerun
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/aviary-audit/aviary/audit"
 	"github.com/aviary-audit/aviary/audit/stats"
@@ -71,7 +72,7 @@ func (b *Bounder) Bound(s audit.Scores) ([]AuditBound, error) {
 }
 
 // SummarizeBounds sums up what Bound gave for each audit of a method; sets[i]
-// is the canary set of audit i.
+// is the canary set of audit i. Intervals are cut at 0, below which no bound is.
 func SummarizeBounds(audits [][]AuditBound, sets []int) ([]audit.Bound, error) {
 	if len(audits) == 0 {
 		return nil, fmt.Errorf("no audits to sum up the bounds of")
@@ -86,12 +87,21 @@ func SummarizeBounds(audits [][]AuditBound, sets []int) ([]audit.Bound, error) {
 		if err != nil {
 			return nil, err
 		}
+		cut(&s, 0, math.Inf(1))
 		summary[i] = audit.Bound{
 			Estimator: first.Estimator, Scope: string(first.Scope), Sound: first.Scope.Sound(), Rule: first.Rule,
 			Delta: first.Delta, Confidence: stats.Level, Epsilon: s,
 		}
 	}
 	return summary, nil
+}
+
+// cut intersects a summary's interval with the range in which the figure lies.
+// The mean is in both, so that something is left.
+func cut(s *audit.Summary, low, high float64) {
+	if s.Low != nil {
+		*s.Low, *s.High = math.Max(*s.Low, low), math.Min(*s.High, high)
+	}
 }
 
 // remembering is an estimator that asks another one once for each count.

@@ -63,6 +63,10 @@ func compareMethods(m, base audit.Method) (audit.Paired, error) {
 	if p.AUC, err = stats.Summarize(auc, sets); err != nil {
 		return audit.Paired{}, err
 	}
-	p.TPR, err = stats.Summarize(tpr, sets)
-	return p, err
+	if p.TPR, err = stats.Summarize(tpr, sets); err != nil {
+		return audit.Paired{}, err
+	}
+	cut(&p.AUC, -1, 1)
+	cut(&p.TPR, -1, 1)
+	return p, nil
 }

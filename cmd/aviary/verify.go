@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -13,7 +12,6 @@ import (
 
 	"github.com/aviary-audit/aviary/audit"
 	"github.com/aviary-audit/aviary/audit/scoreio"
-	"github.com/aviary-audit/aviary/audit/stats"
 	"github.com/aviary-audit/aviary/internal/atomicfile"
 	"github.com/aviary-audit/aviary/report"
 )
@@ -139,110 +137,4 @@ func loader(dir string) report.Loader {
 		}
 		return scoreio.Scores(rows), nil
 	}
-}
-
-// wrongFigures compares the figures of r, the report of the run in dir, with
-// what the score files say, bit by bit, and counts them.
-func wrongFigures(dir string, r *audit.Report) (checked int, found []string, err error) {
-	load := loader(dir)
-	same := func(where string, got, want float64) {
-		checked++
-		if got != want { // NaN too
-			found = append(found, fmt.Sprintf("%s: %s is %s by the score files, the report has %s", report.JSONFile, where, formatFloat(got), formatFloat(want)))
-		}
-	}
-	for _, m := range r.Methods {
-		found = append(found, wrongRuns(r, m)...)
-		var auc, tpr, in, out []float64
-		var sets []int
-		for _, run := range m.Runs {
-			where := fmt.Sprintf("%s set %d audit %d (%s)", m.Name, run.Set, run.Audit, run.Scores)
-			s, err := load(run)
-			if err == nil {
-				err = s.Check()
-			}
-			if err != nil {
-				found = append(found, fmt.Sprintf("%s: %v", where, err))
-				continue
-			}
-			f, err := figuresOf(s)
-			if err != nil {
-				return 0, nil, err
-			}
-			same(where+" members", float64(f.members), float64(run.Members))
-			same(where+" candidates", float64(len(s.Value)), float64(r.Canaries))
-			same(where+" auc", f.auc, run.AUC)
-			same(where+" tpr_at_fpr_0.05", f.tpr, run.TPR)
-			sets = append(sets, run.Set)
-			auc, tpr = append(auc, f.auc), append(tpr, f.tpr)
-			in, out = append(in, f.lossIn), append(out, f.lossOut)
-		}
-		if len(sets) < len(m.Runs) {
-			continue // a summary of some of the audits says nothing
-		}
-		if len(sets) == 0 {
-			continue // and one of none even less: wrongRuns has said so
-		}
-		for _, f := range []struct {
-			name      string
-			summarize func(values []float64, sets []int) (audit.Summary, error)
-			values    []float64
-			have      audit.Summary
-		}{
-			{"auc", stats.SummarizeRate, auc, m.AUC}, {"tpr_at_fpr_0.05", stats.SummarizeRate, tpr, m.TPR},
-			{"loss_in", stats.Summarize, in, m.LossIn}, {"loss_out", stats.Summarize, out, m.LossOut},
-		} {
-			want, err := f.summarize(f.values, sets)
-			if err != nil {
-				return 0, nil, err
-			}
-			where := m.Name + " " + f.name
-			same(where+" mean", want.Mean, f.have.Mean)
-			same(where+" min", want.Min, f.have.Min)
-			same(where+" sd", orNone(want.SD), orNone(f.have.SD))
-			same(where+" low", orNone(want.Low), orNone(f.have.Low))
-			same(where+" high", orNone(want.High), orNone(f.have.High))
-			if !slices.Equal(want.Values, f.have.Values) {
-				found = append(found, fmt.Sprintf("%s: %s values are %v by the score files, the report has %v", report.JSONFile, where, want.Values, f.have.Values))
-			}
-		}
-	}
-	if checked == 0 && len(found) == 0 {
-		return 0, nil, fmt.Errorf("%s: no figures to check", dir)
-	}
-	return checked, found, nil
-}
-
-// orNone stands for a figure that is not known by a number that no figure is.
-func orNone(v *float64) float64 {
-	if v == nil {
-		return math.Inf(-1)
-	}
-	return *v
-}
-
-// auditFigures is what one score file says.
-type auditFigures struct {
-	members                   int
-	auc, tpr, lossIn, lossOut float64
-}
-
-func figuresOf(s audit.Scores) (f auditFigures, err error) {
-	if f.auc, err = stats.AUC(s); err != nil {
-		return f, err
-	}
-	if f.tpr, err = stats.TPRAtFPR(s, 1, 20); err != nil {
-		return f, err
-	}
-	var sum [2]float64 // of losses outside and inside, in the order of the file
-	for i, v := range s.Value {
-		side := 0
-		if s.Member[i] {
-			f.members, side = f.members+1, 1
-		}
-		sum[side] -= v
-	}
-	f.lossIn = sum[1] / float64(f.members)
-	f.lossOut = sum[0] / float64(len(s.Value)-f.members)
-	return f, nil
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -82,6 +84,10 @@ func TestVerifyMissesWhatIsLeftOut(t *testing.T) {
 		for _, s := range []*audit.Summary{&m.LossIn, &m.LossOut} {
 			*s = must(stats.Summarize(slices.Delete(s.Values, i, i+1), sets))(t)
 		}
+		for j := range m.Bounds {
+			s := &m.Bounds[j].Epsilon
+			*s = must(stats.Summarize(slices.Delete(s.Values, i, i+1), sets))(t)
+		}
 	}
 	for name, test := range map[string]struct {
 		change func()
@@ -111,6 +117,102 @@ func TestVerifyMissesWhatIsLeftOut(t *testing.T) {
 		}
 	}
 	mustCall(t, dir, "verify", "$DIR/run")
+}
+
+// Bounds and comparisons follow from the score files. Whoever changes either,
+// and signs it, is found out: with one coin of one file turned round the bounds
+// are others, and methods have not met the same coins.
+func TestVerifyBoundsAndComparisons(t *testing.T) {
+	dir := t.TempDir()
+	run := filepath.Join(dir, "run")
+	mustCall(t, dir, with(tiny, "--canaries", "random,mislabeled", "--num-canaries", "200", "--limit", "400", "--arch", "mlp:784-32-10", "--epochs", "20", "--out", "$DIR/run")...)
+	const scores = "scores/mislabeled-set0-audit0.csv"
+	before := map[string]string{}
+	for _, name := range []string{report.JSONFile, manifestName, scores} {
+		before[name] = readFile(t, run, name)
+	}
+	r, err := report.Read(filepath.Join(run, report.JSONFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := r.Methods[1]; m.Name != "mislabeled" || len(m.Bounds) != 4 || !(m.Bounds[0].Epsilon.Min > 0) || r.Delta != defaultDelta || len(r.Paired) != 1 {
+		t.Fatalf("%+v, %d comparisons: there is no leak to bound", m.Bounds, len(r.Paired))
+	}
+	edited := func(change func(*audit.Report)) func() {
+		return func() {
+			editJSON(t, filepath.Join(run, report.JSONFile), change)
+			signManifest(t, run, report.JSONFile)
+		}
+	}
+	for name, test := range map[string]struct {
+		change func()
+		want   []string
+	}{
+		"a coin": {func() {
+			writeFile(t, filepath.Join(run, scores), turnSurest(t, before[scores]))
+			signManifest(t, run, scores)
+		}, []string{
+			"mislabeled bound on ε by steinke (fixed) mean is ", "bound on ε by mahloujifar-eps-delta (fixed) mean is ",
+			"bound on ε by mahloujifar-gdp (fixed) values are ", "bound on ε by mahloujifar-gdp (paper) ",
+			scores + "): its members are not those of the first method's set 0 audit 0\n", "report.json: mislabeled against random auc mean is ",
+		}},
+		"a bound":           {edited(func(r *audit.Report) { r.Methods[1].Bounds[0].Epsilon.Min += .01 }), []string{"mislabeled bound on ε by steinke (fixed) min is "}},
+		"one of its values": {edited(func(r *audit.Report) { r.Methods[1].Bounds[1].Epsilon.Values[0] += .01 }), []string{"mislabeled bound on ε by mahloujifar-eps-delta (fixed) values are "}},
+		"the confidence":    {edited(func(r *audit.Report) { r.Methods[0].Bounds[2].Confidence = .99 }), []string{"(fixed) confidence is 0.95 by the score files, the report has 0.99"}},
+		"another δ": {edited(func(r *audit.Report) {
+			r.Delta = 1e-7
+			for _, m := range r.Methods {
+				for i := range m.Bounds {
+					m.Bounds[i].Delta = 1e-7
+				}
+			}
+		}), []string{"mislabeled bound on ε by mahloujifar-gdp (fixed) mean is "}},
+		"the paper's maximum made sound": {edited(func(r *audit.Report) {
+			for _, m := range r.Methods {
+				m.Bounds[3].Sound, m.Bounds[3].Scope = true, string(stats.ModelFree)
+			}
+		}), []string{"report.json: report: random: bound by mahloujifar-gdp, rule paper"}},
+		"the paper's maximum in another's place": {edited(func(r *audit.Report) {
+			for _, m := range r.Methods {
+				m.Bounds[0].Epsilon = m.Bounds[3].Epsilon
+			}
+		}), []string{"mislabeled bound on ε by steinke (fixed) mean is "}},
+		"all bounds left out": {edited(func(r *audit.Report) { r.Methods[0].Bounds, r.Methods[1].Bounds = nil, nil }), []string{
+			"report.json: random has 0 bounds on ε, expected 4\n", "report.json: mislabeled has 0 bounds",
+		}},
+		"a win":                 {edited(func(r *audit.Report) { r.Paired[0].WinsAUC-- }), []string{"mislabeled against random wins_auc is 2 by the score files, the report has 1"}},
+		"a difference":          {edited(func(r *audit.Report) { *r.Paired[0].TPR.Low += .1 }), []string{"mislabeled against random tpr_at_fpr_0.05 low is "}},
+		"a comparison left out": {edited(func(r *audit.Report) { r.Paired = nil }), []string{"report.json: 0 comparisons of methods, expected 1\n"}},
+	} {
+		test.change()
+		code, stdout, stderr := call(t, dir, "verify", "$DIR/run")
+		for _, want := range test.want {
+			if code != exitGate || !strings.Contains(stdout, want) {
+				t.Errorf("%s: exit %d, stdout %q lacks %q, stderr %q", name, code, stdout, want, stderr)
+			}
+		}
+		for name, text := range before {
+			writeFile(t, filepath.Join(run, name), text)
+		}
+	}
+	mustCall(t, dir, "verify", "$DIR/run")
+}
+
+// turnSurest turns the coin of the highest score round, which all rules guess.
+func turnSurest(t *testing.T, scores string) string {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(scores), "\n")
+	best, high := 0, math.Inf(-1)
+	for i, line := range lines[1:] {
+		f := strings.Split(line, ",")
+		if v := must(strconv.ParseFloat(f[4], 64))(t); v > high {
+			best, high = i+1, v
+		}
+	}
+	f := strings.Split(lines[best], ",")
+	f[3] = map[string]string{"0": "1", "1": "0"}[f[3]]
+	lines[best] = strings.Join(f, ",")
+	return strings.Join(lines, "\n") + "\n"
 }
 
 func must[T any](v T, err error) func(*testing.T) T {
