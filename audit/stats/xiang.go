@@ -101,18 +101,33 @@ func (l xiangLaw) fewErrors(mu float64) float64 {
 // errorAbove is the share of wrong guesses among scores N(±mu/2, 1) whose
 // absolute value is among the given share of largest.
 func errorAbove(share, mu float64) float64 {
+	// The cut a solves Φ̄(a-mu/2) + Φ̄(a+mu/2) = share, which falls with a: Newton's
+	// steps, or halves where they leave the bracket.
 	low, high := 0.0, 40+mu
+	a := mu/2 + 1
 	for range 60 {
-		a := (low + high) / 2
-		if normalBelow(mu/2-a)+normalBelow(-mu/2-a) > share {
+		wrong, right := normalBelow(-mu/2-a), normalBelow(mu/2-a)
+		over := wrong + right - share
+		if over > 0 {
 			low = a
 		} else {
 			high = a
 		}
+		step := over / (normalDensity(a-mu/2) + normalDensity(a+mu/2))
+		next := a + step
+		if !(next > low && next < high) {
+			next = low + (high-low)/2
+		}
+		if math.Abs(next-a) <= 1e-13*(1+a) {
+			break
+		}
+		a = next
 	}
-	wrong, right := normalBelow(-mu/2-high), normalBelow(mu/2-high)
+	wrong, right := normalBelow(-mu/2-a), normalBelow(mu/2-a)
 	if sum := wrong + right; sum > 0 {
 		return wrong / sum
 	}
-	return math.Exp(-high * mu)
+	return math.Exp(-a * mu)
 }
+
+func normalDensity(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
