@@ -78,13 +78,17 @@ func parseGrid(text string) ([]stats.FixedGuesses, error) {
 
 // oneRunMethods are the rows of a game of one run: each estimator by each rule.
 func (s *boundSettings) oneRunMethods(flags *pflag.FlagSet) ([]boundMethod, error) {
+	estimators := s.oneRunEstimators()
+	for i, e := range estimators {
+		estimators[i] = stats.Remember(e)
+	}
 	var methods []boundMethod
 	for _, name := range s.rules {
 		rule, err := s.guessRule(flags, name)
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range s.oneRunEstimators() {
+		for _, e := range estimators {
 			methods = append(methods, func(scores audit.Scores, alpha float64) (boundRow, error) {
 				b, g, err := rule(len(scores.Value)).Bound(scores, e, alpha)
 				if err != nil {
@@ -151,6 +155,7 @@ func (s *boundSettings) twoWorldMethods(flags *pflag.FlagSet) []boundMethod {
 	}
 	var methods []boundMethod
 	for _, e := range s.twoWorldEstimators() {
+		e = stats.Remember(e)
 		methods = append(methods, func(scores audit.Scores, alpha float64) (boundRow, error) {
 			b, c, err := rule.Bound(scores, e, alpha)
 			if err != nil {
