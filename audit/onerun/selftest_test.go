@@ -23,8 +23,10 @@ func TestSelfTest(t *testing.T) {
 		}
 		planted[c.Planted]++
 	}
-	if len(planted) != 3 || planted[""] != 12 {
-		t.Errorf("%d checks by fault: %v, want 12 honest ones and two faults", len(checks), planted)
+	// 2 figures and 2 sound bounds of 6 mechanisms, 3 of which tell so much that
+	// both bounds must be above 0; each fault is seen by both figures and bounds.
+	if len(planted) != 3 || planted[""] != 6*4+3*2 || planted["sign of the scores flipped"] != 4 || planted["coins leaked into the scores"] != 4 {
+		t.Errorf("%d checks by fault: %v, want 30 honest ones and two faults of 4 each", len(checks), planted)
 	}
 	again, err := SelfTest(context.Background(), 1)
 	if err != nil {
