@@ -50,7 +50,7 @@ func prepare(s *settings) (*job, error) {
 	}
 	g := &j.game
 	g.Dir, g.Resume, g.KeepModels = s.out, s.resume, s.saveModels
-	g.Header.Version = programVersion()
+	g.Header.Version, g.Header.Delta = programVersion(), s.delta
 	if s.trainer != "" {
 		g.Trainer = onerun.CommandTrainer{Cmd: s.trainer}
 		g.Header.Model, g.Header.Recipe, g.Header.Device = "command", s.trainer, "that of the command"
@@ -125,7 +125,8 @@ func (j *job) openModel() error {
 	g.Trainer = j.trainer
 	g.Header.Model, g.Header.Recipe, g.Header.Device = j.arch.String(), recipe(j.train), name
 	if j.train.Private() {
-		cost, note := j.accounted(j.train)
+		upper, cost, note := j.accounted(j.train)
+		g.Header.Accounted = upper
 		if cost != "" {
 			g.Header.Recipe += ", " + cost
 		}

@@ -108,11 +108,11 @@ func roundUp(v float64) float64 {
 	return rounded
 }
 
-// accounted says, for the recipe and for the notes of the report, which ε the
-// training has.
-func (j *job) accounted(c train.Config) (recipe, note string) {
+// accounted says, as a number, for the recipe and for the notes of the report,
+// which ε the training has at most; nil if that is not known.
+func (j *job) accounted(c train.Config) (upper *float64, recipe, note string) {
 	if c.NoiseMultiplier == 0 {
-		return "", "The training is DP-SGD without noise: it has no finite ε."
+		return nil, "", "The training is DP-SGD without noise: it has no finite ε."
 	}
 	p, err := j.privacy()
 	var curve *accounting.Curve
@@ -123,7 +123,7 @@ func (j *job) accounted(c train.Config) (recipe, note string) {
 		p.epsilon, err = curve.Epsilon(p.noise.Delta)
 	}
 	if err != nil {
-		return "", fmt.Sprintf("The training is DP-SGD. Its ε is not accounted: %s.", strings.TrimPrefix(err.Error(), "accounting: "))
+		return nil, "", fmt.Sprintf("The training is DP-SGD. Its ε is not accounted: %s.", strings.TrimPrefix(err.Error(), "accounting: "))
 	}
 	eps := strconv.FormatFloat(math.Ceil(p.epsilon.Upper*1e4)/1e4, 'f', 4, 64)
 	recipe = fmt.Sprintf("(ε, δ) = (%s, %s) for add/remove by %s at sample rate %.4g, %d steps",
@@ -133,5 +133,5 @@ func (j *job) accounted(c train.Config) (recipe, note string) {
 	}
 	note = fmt.Sprintf("The training is DP-SGD with ε at most %s at δ = %s for an example added or removed, by %s accounting for %d steps and training sets of %d to %d examples, where the coins put all but about one run in ten thousand.",
 		eps, formatFloat(p.noise.Delta), curve.Method(), p.noise.Steps, p.least, p.most)
-	return recipe, note
+	return &p.epsilon.Upper, recipe, note
 }

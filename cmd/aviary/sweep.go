@@ -166,16 +166,25 @@ func (s *settings) showSweep(w io.Writer, reports []*audit.Report) error {
 		}{runs})
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ε\tcanaries\tAUC\tTPR at 5 % FPR")
+	fmt.Fprint(t, "ε at most\tcanaries\tAUC\tTPR at 5 % FPR")
+	for _, b := range reports[0].Methods[0].Bounds {
+		fmt.Fprintf(t, "\t%s", columnOf(b))
+	}
+	fmt.Fprintln(t)
 	for i, r := range reports {
 		for _, m := range r.Methods {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.targetEpsilon[i], m.Name, plusMinus(m.AUC), plusMinus(m.TPR))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s", s.targetEpsilon[i], m.Name, plusMinus(m.AUC), plusMinus(m.TPR))
+			for _, b := range m.Bounds {
+				fmt.Fprintf(t, "\t%s", plusMinus(b.Epsilon))
+			}
+			fmt.Fprintln(t)
 		}
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\ntable: %s\n", filepath.Join(s.out, sweepTable))
+	fmt.Fprintf(w, "\nlower bounds on ε, mean ± sd over audits, each with confidence %s; only model-free ones are sound\n", confidence(reports[0].Methods[0].Bounds[0].Confidence))
+	_, err := fmt.Fprintf(w, "table: %s\n", filepath.Join(s.out, sweepTable))
 	return err
 }
 
@@ -186,14 +195,44 @@ func plusMinus(s audit.Summary) string {
 	return fmt.Sprintf("%.3f ± %.3f", s.Mean, *s.SD)
 }
 
+// columnOf names a bound's column: what it is, and what for.
+func columnOf(b audit.Bound) string {
+	if b.Rule != "fixed" {
+		return b.Estimator + " (" + b.Rule + ")"
+	}
+	return b.Estimator
+}
+
 func sweepCSV(w io.Writer, epsilons []string, reports []*audit.Report) error {
 	c := csv.NewWriter(w)
-	c.Write([]string{"target_epsilon", "canaries", "runs", "auc_mean", "auc_min", "tpr_at_fpr_0.05_mean", "tpr_at_fpr_0.05_min"})
+	head := []string{"target_epsilon", "accounted_epsilon", "canaries", "runs", "auc_mean", "auc_sd", "auc_min", "tpr_at_fpr_0.05_mean", "tpr_at_fpr_0.05_sd", "tpr_at_fpr_0.05_min"}
+	for _, b := range reports[0].Methods[0].Bounds {
+		for _, what := range []string{"mean", "sd", "min"} {
+			head = append(head, fmt.Sprintf("%s_%s_%s_%s", b.Estimator, b.Rule, b.Scope, what))
+		}
+	}
+	c.Write(head)
 	for i, r := range reports {
 		for _, m := range r.Methods {
-			c.Write([]string{epsilons[i], m.Name, strconv.Itoa(len(m.Runs)), formatFloat(m.AUC.Mean), formatFloat(m.AUC.Min), formatFloat(m.TPR.Mean), formatFloat(m.TPR.Min)})
+			row := []string{epsilons[i], optional(r.Accounted), m.Name, strconv.Itoa(len(m.Runs))}
+			summaries := []audit.Summary{m.AUC, m.TPR}
+			for _, b := range m.Bounds {
+				summaries = append(summaries, b.Epsilon)
+			}
+			for _, s := range summaries {
+				row = append(row, formatFloat(s.Mean), optional(s.SD), formatFloat(s.Min))
+			}
+			c.Write(row)
 		}
 	}
 	c.Flush()
 	return c.Error()
+}
+
+// optional is a number, or nothing.
+func optional(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return formatFloat(*v)
 }

@@ -33,7 +33,7 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	table := readFile(t, dir, "sweep/epsilons.csv")
-	if lines := strings.Split(strings.TrimSpace(table), "\n"); len(lines) != 5 || !strings.HasPrefix(lines[3], "1,mislabeled,2,") {
+	if lines := strings.Split(strings.TrimSpace(table), "\n"); len(lines) != 5 || !strings.HasPrefix(lines[3], "1,0.9") || !strings.Contains(lines[3], ",mislabeled,2,0.") || strings.Count(lines[3], ",") != strings.Count(lines[0], ",") {
 		t.Errorf("table:\n%s", table)
 	}
 	mustCall(t, dir, "verify", "$DIR/sweep/epsilon-4")
