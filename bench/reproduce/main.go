@@ -11,7 +11,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/aviary-audit/aviary/audit"
-	"github.com/aviary-audit/aviary/audit/stats"
 	"github.com/aviary-audit/aviary/internal/atomicfile"
 )
 
@@ -48,29 +47,25 @@ func table(w io.Writer, r *audit.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "canaries\tAUC mean ± sd (min)\t95 % of the mean\tTPR at 5 % FPR mean ± sd (min)\t95 % of the mean")
 	fmt.Fprintf(t, "IBIS on MNIST, paper\t%s\t\n", paper)
-	var mislabeled *audit.Method
-	for i, m := range r.Methods {
+	for _, m := range r.Methods {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", m.Name, figures(m.AUC), figures(m.TPR))
-		if m.Name == "mislabeled" {
-			mislabeled = &r.Methods[i]
-		}
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if mislabeled == nil {
-		return errors.New("no mislabeled canaries to compare with")
+	fmt.Fprintln(w, "\nwith the same coins, difference of AUC and of TPR:")
+	compared := 0
+	for _, p := range r.Paired {
+		if p.Baseline == "mislabeled" || p.Method == "mislabeled" {
+			fmt.Fprintf(t, "%s less %s\t%s\t%s\n", p.Method, p.Baseline, figures(p.AUC), figures(p.TPR))
+			compared++
+		}
 	}
-	fmt.Fprintln(w, "\nAUC less that of mislabeled canaries, same coins:")
-	for _, m := range r.Methods {
-		if m.Name == mislabeled.Name {
-			continue
-		}
-		d, err := difference(m.Runs, mislabeled.Runs)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.Name, err)
-		}
-		fmt.Fprintf(w, "  %s: %s\n", m.Name, figures(d))
+	if compared == 0 {
+		return errors.New("no comparison with mislabeled canaries")
+	}
+	if err := t.Flush(); err != nil {
+		return err
 	}
 	fmt.Fprintln(w, "\nseconds, of all sets of all kinds that were crafted in the run:")
 	stages := t
@@ -90,19 +85,4 @@ func figures(s audit.Summary) string {
 		interval = fmt.Sprintf("%.3f to %.3f", *s.Low, *s.High)
 	}
 	return fmt.Sprintf("%.3f%s (%.3f)\t%s", s.Mean, sd, s.Min, interval)
-}
-
-// difference is that of two methods' AUC, run by run.
-func difference(a, b []audit.Run) (audit.Summary, error) {
-	if len(a) == 0 || len(a) != len(b) {
-		return audit.Summary{}, fmt.Errorf("%d and %d runs, expected equally many", len(a), len(b))
-	}
-	values, sets := make([]float64, len(a)), make([]int, len(a))
-	for i := range a {
-		if a[i].Set != b[i].Set || a[i].Audit != b[i].Audit {
-			return audit.Summary{}, fmt.Errorf("run %d is set %d audit %d, and set %d audit %d", i, a[i].Set, a[i].Audit, b[i].Set, b[i].Audit)
-		}
-		values[i], sets[i] = a[i].AUC-b[i].AUC, a[i].Set
-	}
-	return stats.Summarize(values, sets)
 }
