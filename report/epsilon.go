@@ -24,7 +24,7 @@ func standing(b audit.Bound) string {
 	case b.Sound:
 		return "sound"
 	case ok && b.Rule != paperRule:
-		return family + " only"
+		return strings.ToUpper(family) + " only"
 	case b.Rule == paperRule:
 		return "as papers, no bound"
 	}
@@ -174,8 +174,9 @@ func Epsilons(w io.Writer, reports []*audit.Report) error {
 
 // boundsCaption stands above tables of text.
 func boundsCaption(r *audit.Report) string {
-	return fmt.Sprintf("Lower bounds on ε at δ = %s, mean of bounds over audits. Each audit's bound holds at %s; their mean is not itself a bound:",
-		significant(r.Delta), percent(r.Methods[0].Bounds[0].Confidence))
+	v := viewBounds(r)
+	return fmt.Sprintf("Lower bounds on ε at δ = %s from %d of %d canaries guessed, mean over audits. Each audit's bound\nholds at %s; their mean is not itself a bound. \"As papers\" is the best of many looks:",
+		v.Delta, v.Guesses, r.Canaries, v.Confidence)
 }
 
 // refuted says so where the sound bounds of some method exceed the accounted ε

@@ -18,7 +18,7 @@ func TestBoundsAreShown(t *testing.T) {
 	r.Accounted = &accounted
 	page := string(read(t, write(t, r, load), HTMLFile))
 	for _, want := range []string{
-		"<h2>Lower bounds on ε</h2>", `colspan="2">sound</th>`, ">gdp only</th>", ">as papers, no bound</th>", "accounted, at most</th>",
+		"<h2>Lower bounds on ε</h2>", `colspan="2">sound</th>`, ">GDP only</th>", ">as papers, no bound</th>", "accounted, at most</th>",
 		"<td>7.001</td>", "mean is a mean of bounds", "guesses 40 of 200 canaries", "<h2>Methods against each other</h2>", "4 of 4",
 	} {
 		if !strings.Contains(page, want) {
@@ -30,8 +30,8 @@ func TestBoundsAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`canaries +Steinke \(sound\) +f-DP \(sound\) +GDP \(gdp only\) +GDP \(as papers, no bound\) +accounted, at most\n`,
-		`\nmislabeled +[^\n]*, min [^\n]* 7\.001\n`, `their mean is not itself a bound`,
+		`canaries +Steinke \(sound\) +f-DP \(sound\) +GDP \(GDP only\) +GDP \(as papers, no bound\) +accounted, at most\n`,
+		`\nmislabeled +[^\n]*, min [^\n]* 7\.001\n`, `from 40 of 200 canaries guessed`, `"As papers" is`, `their mean is not itself a bound`,
 		`\nmislabeled +random +\+0\.\d+ +[+−]0\.\d+ to \+0\.\d+ +4 of 4`,
 	} {
 		if !regexp.MustCompile(want).MatchString(b.String()) {
@@ -44,7 +44,7 @@ func TestBoundsAreShown(t *testing.T) {
 	if err := Epsilons(&b, []*audit.Report{r, other}); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(b.String(), "\n"); n != 2+2*2 || strings.Count(b.String(), "7.001\n") != 2 {
+	if n := strings.Count(b.String(), "\n"); n != 3+2*2 || strings.Count(b.String(), "7.001\n") != 2 {
 		t.Errorf("%d lines:\n%s", n, b.String())
 	}
 	if Epsilons(&b, nil) == nil {
