@@ -110,7 +110,7 @@ func TestRefuted(t *testing.T) {
 		"none": {[]int{0, 0, 0, 0}, false}, "by chance": {[]int{5, 0, 0, 0}, false}, "too many": {[]int{6, 0, 0, 0}, true},
 		"the other sound one": {[]int{0, 6, 0, 0}, true}, "no sound one": {[]int{0, 0, 20, 20}, false},
 	} {
-		r, _ := sample(t, 100, 4, 5, leaky)
+		r, load := sample(t, 100, 4, 5, leaky)
 		accounted := 1.0
 		r.Accounted = &accounted
 		for _, m := range r.Methods {
@@ -125,6 +125,14 @@ func TestRefuted(t *testing.T) {
 		}
 		if text := refuted(r); (text != "") != test.want {
 			t.Errorf("%s: %q", name, text)
+		}
+		var text strings.Builder
+		if err := Text(&text, r); err != nil {
+			t.Fatal(err)
+		}
+		const words = "The training does not keep its promise, or the audit is broken."
+		if page := read(t, write(t, r, load), HTMLFile); strings.Contains(text.String(), words) != test.want || bytes.Contains(page, []byte(words)) != test.want {
+			t.Errorf("%s: the page or the text says otherwise", name)
 		}
 		if r.Accounted = nil; refuted(r) != "" {
 			t.Errorf("%s: refuted a promise that nobody made", name)
