@@ -87,8 +87,11 @@ func (n Noise) estimate(noise float64) (float64, error) {
 	if mu, all := f.gaussians(); all {
 		return gaussianEpsilon(mu, n.Delta), nil
 	}
-	dt := firstStep(f, AddRemove, n.Delta)
-	halves, err := compose(f.phases, AddRemove, grid{dt: dt, tail: n.Delta * 1e-8, rough: true})
+	var halves [2]*half
+	_, err = fitting(firstStep(f, AddRemove, n.Delta), 0, func(dt float64) (err error) {
+		halves, err = compose(f.phases, AddRemove, grid{dt: dt, tail: n.Delta * 1e-8, rough: true})
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -9,15 +9,20 @@ import (
 // Limits of a composition's grid.
 const (
 	minPoints = 1 << 15
-	maxPoints = 1 << 24
+	// maxPoints keeps a composition below 1 GB, some 150 bytes a point with what
+	// the garbage collector leaves, and within seconds.
+	maxPoints = 1 << 22
 	// serialFrom is the length above which the two directions are not composed at
 	// once, since each takes some 64 bytes a point.
 	serialFrom = 1 << 21
-	// maxLoss keeps e^loss far from overflow.
+	// maxLoss keeps e^loss of one release far from overflow.
 	maxLoss = 600
 	// The estimate's grid is this much coarser than that of the bounds.
 	nearStep    = 2
 	nearSamples = 1 << 14
+	// maxScale ends the undoing of a tilt where losses are far below those that it
+	// is for, and only slack is left.
+	maxScale = 1e200
 )
 
 // half is one direction of a composition: what of the loss lies above zero,
@@ -29,24 +34,32 @@ type half struct {
 	guess tails
 	// infinite is the mass of upper at loss +∞.
 	infinite float64
-	// slack bounds what else may be wrong at loss 0: mass outside the window of the
-	// transform, and rounding. At loss t it is slack·e^(-tilt.lambda t).
+	// slack bounds what else may be wrong: mass outside the window of the
+	// transform, and rounding; before the tilt is undone.
 	slack float64
 	tilt  tilt
+	// points is how many the window needs, at most maxPoints.
+	points int
 }
 
 // above and below are bounds of the hockey-stick divergence at eps.
 func (h *half) above(eps float64) float64 {
-	return math.Min(1, h.upper.delta(eps, h.dt)+h.infinite+h.slack*math.Exp(-h.tilt.lambda*eps))
+	return math.Min(1, h.upper.delta(eps, h.dt)+h.infinite+h.wrong(eps))
 }
 
 func (h *half) below(eps float64) float64 {
-	return math.Max(0, h.lower.delta(eps, h.dt)-h.slack*math.Exp(-h.tilt.lambda*eps))
+	return math.Max(0, h.lower.delta(eps, h.dt)-h.wrong(eps))
+}
+
+// wrong is slack with the tilt undone, whose two factors may both be beyond float64.
+func (h *half) wrong(eps float64) float64 {
+	return h.slack * math.Exp(h.tilt.logMoment-h.tilt.lambda*eps)
 }
 
 func (h *half) near(eps float64) float64 { return h.guess.delta(eps, h.dt*nearStep) }
 
-// tails are the masses, under P and under Q, at losses of i·dt and more.
+// tails are the masses at losses of i·dt and more: p under P, q under Q times
+// e^(i·dt), which is no more than p however great the losses are.
 type tails struct{ p, q []float64 }
 
 // delta is the hockey-stick divergence E[(1 - e^(eps - loss))+].
@@ -55,7 +68,7 @@ func (t tails) delta(eps, dt float64) float64 {
 	if !(i < float64(len(t.p))) {
 		return 0
 	}
-	return math.Max(0, t.p[int(i)]-math.Exp(eps)*t.q[int(i)])
+	return math.Max(0, t.p[int(i)]-math.Exp(eps-i*dt)*t.q[int(i)])
 }
 
 // tilt weighs a release's loss t by e^(lambda t)/M, M the mean of that. A
@@ -102,19 +115,19 @@ func compose(phases []phase, relation Relation, g grid) ([2]*half, error) {
 	// The two directions share one length of transform.
 	var windows [2]window
 	n := nearStep
-	for d := range windows {
+	for d, h := range halves {
 		if g.rough {
 			windows[d] = guessWindow(parts, d, g.dt, g.tail)
 		} else {
 			windows[d] = findWindow(parts, d, g.dt, g.tail)
 		}
-		for n < windows[d].points {
+		h.points = windows[d].points
+		if h.points > maxPoints {
+			return halves, &tooFine{phases[0].event, total, float64(h.points)}
+		}
+		for n < h.points {
 			n *= 2
 		}
-	}
-	if n > maxPoints {
-		return halves, fmt.Errorf("accounting: %s, %d steps in all: a grid of %d points is needed, %d are allowed: too little noise or too many steps",
-			phases[0].event.Name(), total, n, maxPoints)
 	}
 	if !g.rough {
 		// Errors measured on Gaussians, whose tails are known, are below a third of
@@ -126,7 +139,7 @@ func compose(phases []phase, relation Relation, g grid) ([2]*half, error) {
 		for d, h := range halves {
 			wait.Go(func() {
 				f.composeHalf(h, parts, d, windows[d].first)
-				h.slack = (windows[d].outside + rounding) * math.Exp(h.tilt.logMoment)
+				h.slack = windows[d].outside + rounding
 			})
 			if n > serialFrom {
 				wait.Wait()
@@ -144,6 +157,18 @@ func compose(phases []phase, relation Relation, g grid) ([2]*half, error) {
 	return halves, nil
 }
 
+// tooFine says that a grid needs more points than maxPoints.
+type tooFine struct {
+	event  Event
+	steps  int
+	points float64
+}
+
+func (e *tooFine) Error() string {
+	return fmt.Sprintf("accounting: %s, %d steps in all: a grid of %.3g points is needed, %d are allowed: too little noise or too many steps",
+		e.event.Name(), e.steps, e.points, maxPoints)
+}
+
 // discretise puts each phase on the grid, and counts the releases.
 func discretise(phases []phase, relation Relation, g grid) (parts []part, total int, err error) {
 	for _, ph := range phases {
@@ -158,8 +183,7 @@ func discretise(phases []phase, relation Relation, g grid) (parts []part, total 
 				ph.event.Name(), math.Max(high, -low), maxLoss)
 		}
 		if n := (high - low) / g.dt; !(n <= maxPoints) {
-			return nil, 0, fmt.Errorf("accounting: %s: a grid of %.3g points is needed, %d are allowed",
-				ph.event.Name(), n, maxPoints)
+			return nil, 0, &tooFine{ph.event, ph.count, n}
 		}
 		pt := part{count: ph.count}
 		var wait sync.WaitGroup
@@ -231,14 +255,12 @@ func (f *fft) compose(parts []part, pick func(part) (a, b pmf)) []complex128 {
 func (f *fft) tails(sum []complex128, imaginary bool, first int, dt float64, w tilt) tails {
 	start, end := max(0, first), max(0, first+f.n)
 	t := tails{make([]float64, end+1), make([]float64, end+1)}
-	// weight is e^-loss and scale undoes the tilt; both are found afresh now and then
-	weight, grow := 0.0, math.Exp(dt)
-	scale, growScale := 0.0, math.Exp(w.lambda*dt)
+	shrink := math.Exp(-dt)
+	scale, growScale := 0.0, math.Exp(w.lambda*dt) // scale undoes the tilt; it is found afresh now and then
 	for i := end - 1; i >= 0; i-- {
-		weight, scale = weight*grow, scale*growScale
-		if i&127 == 127 || i == end-1 {
-			weight = math.Exp(-float64(i) * dt)
-			scale = math.Exp(w.logMoment-w.lambda*float64(i)*dt) / float64(f.n)
+		scale *= growScale
+		if i&127 == 127 || i == end-1 || scale > maxScale {
+			scale = math.Min(maxScale, math.Exp(w.logMoment-w.lambda*float64(i)*dt)) / float64(f.n)
 		}
 		p := 0.0
 		if i >= start {
@@ -248,7 +270,7 @@ func (f *fft) tails(sum []complex128, imaginary bool, first int, dt float64, w t
 				p = real(z) * scale
 			}
 		}
-		t.p[i], t.q[i] = t.p[i+1]+p, t.q[i+1]+p*weight
+		t.p[i], t.q[i] = t.p[i+1]+p, p+t.q[i+1]*shrink
 	}
 	return t
 }

@@ -1,11 +1,14 @@
 package accounting
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
 
-// MaxWidth is how wide the interval around an ε may be.
+// MaxWidth is how wide the interval around an ε may be, unless a grid that fine
+// would take more than 1 GB: some 10^7 steps and more, or ε in the hundreds.
+// There it is as narrow as the largest grid makes it, and still encloses ε.
 const MaxWidth = 2e-4
 
 // Interval holds an exact value between bounds. Upper is what may be promised;
@@ -25,10 +28,11 @@ type Curve struct {
 	// makes the rest of no importance if δ is smaller; 0 if all have noise.
 	exposed float64
 	generic bool // replace, by way of removing and adding
+	wide    bool // the largest grid leaves more than MaxWidth
 }
 
-// NewCurve accounts e so that Epsilon(delta) has a width of at most MaxWidth;
-// the curve may be read at any other δ, with bounds that hold but may be wider.
+// NewCurve accounts e so that Epsilon(delta) has a width of at most MaxWidth (see
+// there for the extremes where it is wider); the curve may be read at any other δ, with bounds that hold but may be wider.
 //
 // Releases of Gaussians alone are exact. All else is composed as numbers on a
 // grid, once from above and once from below, by fast Fourier transform (Koskela,
@@ -59,47 +63,93 @@ func NewCurve(e Event, delta float64) (*Curve, error) {
 	return newGridCurve(f, delta)
 }
 
-// newGridCurve composes on a grid that is refined until the bounds agree.
+// newGridCurve composes on a grid that is refined until the bounds agree, or
+// until it has as many points as are allowed.
 func newGridCurve(f flat, delta float64) (c *Curve, err error) {
 	c = &Curve{}
 	relation := f.relation
 	if relation == Replace && f.sampled() {
 		c.generic, relation = true, AddRemove
 	}
-	tail := delta * 1e-8
 	dt := firstStep(f, relation, delta)
 	for last := math.Inf(1); ; {
-		c.halves = [2][]*half{}
-		if err := c.compose(f, relation, grid{dt: dt, tail: tail}); err != nil {
+		dt, err = fitting(dt, f.atom(relation), func(dt float64) error { return c.compose(f, relation, dt, delta) })
+		if err != nil {
 			return nil, err
-		}
-		// Rounding costs ε as much as slack costs δ, in relation.
-		if c.halves[0][0].slack > 1e-5*delta {
-			if err := c.compose(f, relation, grid{dt: dt, tail: tail, tilt: delta}); err != nil {
-				return nil, err
-			}
 		}
 		v := c.addRemove(delta)
 		width := v.Upper - v.Lower
+		// The width falls with the square of the step.
+		next := dt * math.Max(0.1, math.Min(0.7, 0.9*math.Sqrt(MaxWidth/width)))
+		finest := dt * c.points() / maxPoints * 1.02
 		switch {
 		case width <= MaxWidth:
 			return c, nil
+		case next < finest && finest > 0.9*dt && width <= widest:
+			c.wide = true
+			return c, nil
+		case next < finest && finest > 0.9*dt:
+			return nil, fmt.Errorf("accounting: %s: too many steps or too little noise: on the finest grid that is allowed, of %d points, epsilon is between %g and %g",
+				f.phases[0].event.Name(), maxPoints, v.Lower, v.Upper)
 		case width > 0.9*last, math.IsInf(v.Upper, 1):
 			// A finer grid did not help: what is left is rounding.
 			return nil, fmt.Errorf("accounting: delta: %g is too small for so many releases in float64: epsilon is between %g and %g", delta, v.Lower, v.Upper)
 		}
 		last = width
-		// The width falls with the square of the step.
-		dt = align(dt*math.Max(0.1, math.Min(0.7, 0.9*math.Sqrt(MaxWidth/width))), f.atom(relation))
+		dt = align(math.Max(next, finest), f.atom(relation))
 	}
 }
 
-func (c *Curve) compose(f flat, relation Relation, g grid) error {
-	halves, err := compose(f.phases, relation, g)
-	for d, h := range halves {
-		c.halves[d] = append(c.halves[d], h)
+// widest is the widest interval that is an answer at all.
+const widest = 0.1
+
+// fitting calls compose with a step dt, and with larger ones if the grid is too
+// fine, and returns the step at last. Larger steps have an atom on a node, too.
+func fitting(dt, atom float64, compose func(dt float64) error) (float64, error) {
+	for {
+		err := compose(dt)
+		var fine *tooFine
+		if !errors.As(err, &fine) || math.IsInf(fine.points, 1) {
+			return dt, err
+		}
+		if dt *= 1.02 * fine.points / maxPoints; dt > 1 {
+			return dt, err // the loss is not to be seen on such a grid
+		}
+		if atom > nearStep*dt {
+			dt = atom / (nearStep * math.Floor(atom/dt/nearStep))
+		}
+	}
+}
+
+// compose sets c's curves anew, on a grid of step dt, good at delta.
+func (c *Curve) compose(f flat, relation Relation, dt, delta float64) error {
+	c.halves = [2][]*half{}
+	add := func(g grid) error {
+		halves, err := compose(f.phases, relation, g)
+		for d, h := range halves {
+			c.halves[d] = append(c.halves[d], h)
+		}
+		return err
+	}
+	g := grid{dt: dt, tail: delta * 1e-8}
+	err := add(g)
+	// Rounding costs ε as much as slack costs δ, in relation.
+	if err == nil && c.halves[0][0].slack > 1e-5*delta {
+		g.tilt = delta
+		err = add(g)
 	}
 	return err
+}
+
+// points is the number of points of the largest window.
+func (c *Curve) points() float64 {
+	n := 0
+	for _, halves := range c.halves {
+		for _, h := range halves {
+			n = max(n, h.points)
+		}
+	}
+	return float64(n)
 }
 
 // exposedCurve is for releases some of which have no noise.
@@ -176,7 +226,7 @@ func firstStep(f flat, relation Relation, delta float64) float64 {
 // align makes a step a little smaller, so that a mass point at atom, if there is
 // one, lies on a node, where it is kept as it is.
 func align(dt, atom float64) float64 {
-	if atom == 0 {
+	if !(atom > dt) { // many a step of its own: no need
 		return dt
 	}
 	return atom / (nearStep * math.Ceil(atom/dt/nearStep))
@@ -288,6 +338,13 @@ func (c *Curve) addRemoveDelta(eps float64) Interval {
 
 // Method names the accountant in words, and what kind of bound it gives.
 func (c *Curve) Method() string {
+	if c.wide {
+		return c.method() + fmt.Sprintf(", on the largest grid: bounds more than %g apart", MaxWidth)
+	}
+	return c.method()
+}
+
+func (c *Curve) method() string {
 	switch {
 	case c.exposed > 0:
 		return "released without noise"
@@ -317,7 +374,12 @@ func (c *Curve) TradeOff(fpr float64) (float64, error) {
 	// f(α) is the supremum over ε of max(1-δ-e^ε α, e^-ε (1-δ-α)), proposition
 	// 2.5 there: each is concave in e^ε or e^-ε, and each ε gives a valid bound.
 	for _, line := range []func(eps, delta float64) float64{
-		func(eps, delta float64) float64 { return 1 - delta - math.Exp(eps)*fpr },
+		func(eps, delta float64) float64 {
+			if fpr == 0 { // 0 times an infinite e^ε is 0
+				return 1 - delta
+			}
+			return 1 - delta - math.Exp(eps)*fpr
+		},
 		func(eps, delta float64) float64 { return math.Exp(-eps) * (1 - delta - fpr) },
 	} {
 		at := func(eps float64) float64 {
@@ -335,7 +397,8 @@ func (c *Curve) TradeOff(fpr float64) (float64, error) {
 				low = left
 			}
 		}
-		best = math.Max(best, at((low+high)/2))
+		// At 0, all there is of δ counts, even where δ is 1 for all the search sees.
+		best = math.Max(best, math.Max(at((low+high)/2), at(c.top())))
 	}
 	return best, nil
 }

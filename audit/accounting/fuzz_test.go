@@ -76,8 +76,8 @@ func TestOddNumbers(t *testing.T) {
 		check(t, .1, 1, steps, 1e-5)
 	}
 	// Too fine a grid is refused, by name.
-	_, err := tight(DPSGD(1-1e-12, .05, 100), 1e-12)
-	if err == nil || !strings.Contains(err.Error(), "noise 0.05, 100 steps") || !strings.Contains(err.Error(), "grid") {
+	_, err := tight(DPSGD(.9, .05, maxCount), 1e-12)
+	if err == nil || !strings.Contains(err.Error(), "noise 0.05, 100000000 steps") || !strings.Contains(err.Error(), "grid") {
 		t.Errorf("error %v does not say whose grid is too fine", err)
 	}
 	for _, v := range oddFloats {

@@ -8,6 +8,10 @@ import (
 // opacusError is the ε that Opacus allows its grid, and adds to what it prints.
 const opacusError = 0.01
 
+// opacusPoints limits the mesh, which Opacus prescribes. It takes less memory a
+// point than the bounds do.
+const opacusPoints = 1 << 24
+
 // Opacus is what Opacus' PRV accountant (v1.5) computes for e: an interval of
 // which it prints Upper. It is about 0.01 above the exact ε, and looks at the
 // remove direction only. The steps are those of Gopi, Lee and Wutschitz 2021,
@@ -43,9 +47,9 @@ func Opacus(e Event, delta float64) (Interval, error) {
 func (f flat) opacus(delta float64) (Interval, error) {
 	deltaError := delta / 1000
 	half, dt := f.opacusMesh(deltaError)
-	if !(half/dt < maxPoints/2) || half > maxLoss {
+	if !(half/dt < opacusPoints/2) || half > maxLoss {
 		return Interval{}, fmt.Errorf("accounting: %s: a mesh of %.3g points up to a loss of %.3g is needed; %d and %d are allowed: too little noise",
-			f.phases[0].event.Name(), 2*half/dt, half, maxPoints, maxLoss)
+			f.phases[0].event.Name(), 2*half/dt, half, opacusPoints, maxLoss)
 	}
 	n := 2
 	for float64(n) < 2*math.Ceil(half/dt)+1 {

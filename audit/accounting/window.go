@@ -93,7 +93,11 @@ func bestLambda(sum []counted, dt, sign, logTail float64) float64 {
 		lambda := math.Exp(logLambda)
 		return (logMoment(sum, dt, sign*lambda) - logTail) / lambda
 	}
-	low, high := math.Log(1e-3), math.Log(1e15)
+	reach := 0.0 // the greatest |S|; λ times it must keep its digits in an exponent
+	for _, c := range sum {
+		reach += float64(c.count) * dt * math.Max(math.Abs(float64(c.first)), math.Abs(float64(c.first+len(c.p)-1)))
+	}
+	low, high := math.Log(1e-3), math.Log(math.Max(1e-2, math.Min(1e15, 1e10/reach)))
 	for range 25 {
 		left, right := low+(high-low)/3, high-(high-low)/3
 		if bound(left) <= bound(right) {
