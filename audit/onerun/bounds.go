@@ -33,10 +33,10 @@ func NewBounder(delta float64) (*Bounder, error) {
 	}
 	fixed := func(canaries int) stats.GuessRule { return stats.DefaultGuesses(canaries) }
 	paper := func(int) stats.GuessRule { return stats.PaperMaximum{} }
-	gdp := remember(stats.MahloujifarGDP{Delta: delta})
+	gdp := stats.Remember[stats.Guesses](stats.MahloujifarGDP{Delta: delta})
 	return &Bounder{[]way{
-		{fixed, remember(stats.Steinke{Delta: delta})},
-		{fixed, remember(stats.MahloujifarEpsDelta{Delta: delta})},
+		{fixed, stats.Remember[stats.Guesses](stats.Steinke{Delta: delta})},
+		{fixed, stats.Remember[stats.Guesses](stats.MahloujifarEpsDelta{Delta: delta})},
 		{fixed, gdp},
 		{paper, gdp},
 	}}, nil
@@ -102,32 +102,4 @@ func cut(s *audit.Summary, low, high float64) {
 	if s.Low != nil {
 		*s.Low, *s.High = math.Max(*s.Low, low), math.Min(*s.High, high)
 	}
-}
-
-// remembering is an estimator that asks another one once for each count.
-type remembering struct {
-	stats.Estimator[stats.Guesses]
-	lower map[question]float64
-}
-
-type question struct {
-	stats.Guesses
-	alpha float64
-}
-
-func remember(e stats.Estimator[stats.Guesses]) remembering {
-	return remembering{e, map[question]float64{}}
-}
-
-// Lower implements stats.Estimator.
-func (r remembering) Lower(g stats.Guesses, alpha float64) (float64, error) {
-	at := question{g, alpha}
-	if eps, ok := r.lower[at]; ok {
-		return eps, nil
-	}
-	eps, err := r.Estimator.Lower(g, alpha)
-	if err == nil {
-		r.lower[at] = eps
-	}
-	return eps, err
 }

@@ -221,7 +221,9 @@ func (st *store) canaries(ctx context.Context, sel audit.Selector, g *Game, set 
 
 // Staged is a selector that tells how long, in seconds, each stage of a set that
 // it made took. Reports hold the sums beside the whole.
-type Staged interface{ Seconds(set int) map[string]float64 }
+type Staged interface {
+	Seconds(set int) map[string]float64
+}
 
 // addStages adds to a report's timing.
 func addStages(watch, stages map[string]float64) {

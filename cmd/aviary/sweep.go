@@ -17,6 +17,7 @@ import (
 
 	"github.com/aviary-audit/aviary/audit"
 	"github.com/aviary-audit/aviary/internal/atomicfile"
+	"github.com/aviary-audit/aviary/report"
 )
 
 // sweepTable is the file of a sweep's figures.
@@ -166,25 +167,20 @@ func (s *settings) showSweep(w io.Writer, reports []*audit.Report) error {
 		}{runs})
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "ε at most\tcanaries\tAUC\tTPR at 5 % FPR")
-	for _, b := range reports[0].Methods[0].Bounds {
-		fmt.Fprintf(t, "\t%s", columnOf(b))
-	}
-	fmt.Fprintln(t)
+	fmt.Fprintln(t, "target ε\tcanaries\tAUC\tTPR at 5 % FPR")
 	for i, r := range reports {
 		for _, m := range r.Methods {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s", s.targetEpsilon[i], m.Name, plusMinus(m.AUC), plusMinus(m.TPR))
-			for _, b := range m.Bounds {
-				fmt.Fprintf(t, "\t%s", plusMinus(b.Epsilon))
-			}
-			fmt.Fprintln(t)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.targetEpsilon[i], m.Name, plusMinus(m.AUC), plusMinus(m.TPR))
 		}
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nlower bounds on ε, mean ± sd over audits, each with confidence %s; only model-free ones are sound\n", confidence(reports[0].Methods[0].Bounds[0].Confidence))
-	_, err := fmt.Fprintf(w, "table: %s\n", filepath.Join(s.out, sweepTable))
+	fmt.Fprintln(w)
+	if err := report.Epsilons(w, reports); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\ntable: %s\n", filepath.Join(s.out, sweepTable))
 	return err
 }
 
@@ -193,14 +189,6 @@ func plusMinus(s audit.Summary) string {
 		return fmt.Sprintf("%.3f", s.Mean)
 	}
 	return fmt.Sprintf("%.3f ± %.3f", s.Mean, *s.SD)
-}
-
-// columnOf names a bound's column: what it is, and what for.
-func columnOf(b audit.Bound) string {
-	if b.Rule != "fixed" {
-		return b.Estimator + " (" + b.Rule + ")"
-	}
-	return b.Estimator
 }
 
 func sweepCSV(w io.Writer, epsilons []string, reports []*audit.Report) error {
