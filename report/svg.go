@@ -12,6 +12,8 @@ var (
 	chartTemplate string
 	//go:embed templates/page.html.tmpl
 	pageTemplate string
+	//go:embed templates/craft.html.tmpl
+	craftTemplate string
 	//go:embed templates/page.css
 	pageCSS string
 	//go:embed templates/chart.css
@@ -25,9 +27,11 @@ func parseTemplates() *template.Template {
 		"fixed": fixed, "significant": significant, "spread": spread, "percent": percent,
 		"capitalise": capitalise, "interval": interval,
 		"signed": signed, "signedInterval": signedInterval,
+		"pair": func(a, b *heatMap) []*heatMap { return []*heatMap{a, b} }, "heatRows": func() int { return heatMax },
 	})
 	template.Must(t.New("chart").Parse(chartTemplate))
 	template.Must(t.New("page").Parse(pageTemplate))
+	template.Must(t.New("craft").Parse(craftTemplate))
 	return t
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/aviary-audit/aviary/internal/atomicfile"
 	"github.com/aviary-audit/aviary/models"
 	"github.com/aviary-audit/aviary/models/train"
+	"github.com/aviary-audit/aviary/report"
 )
 
 // craftSettings are the flags of craft. Those that say what is trained on, and
@@ -243,6 +244,10 @@ func (s *craftSettings) open(flags *pflag.FlagSet) error {
 // craft makes all sets and writes the file.
 func (s *craftSettings) craft(ctx context.Context, j *job, selector audit.Selector) (*craftResult, error) {
 	result := &craftResult{File: s.out, Method: s.method, Canaries: s.numCanaries, Seed: s.seed, Seconds: map[string]float64{}}
+	page := &report.Craft{
+		Method: s.method, Data: j.game.Header.Data, Model: j.game.Header.Model, Recipe: recipe(j.train), Version: programVersion(),
+		Seed: s.seed, Shape: j.game.Data.Shape(),
+	}
 	var sets []*audit.CanarySet
 	for set := range s.sets {
 		var crafted *ibis.Crafted
@@ -258,6 +263,20 @@ func (s *craftSettings) craft(ctx context.Context, j *job, selector audit.Select
 		}
 		sets = append(sets, crafted.Canaries)
 		result.add(set, crafted)
+		if crafted.Before != nil {
+			page.Sets = append(page.Sets, craftedPage(set, crafted, set == 0))
+		}
+	}
+	if len(page.Sets) > 0 {
+		for _, stage := range ibis.Stages() {
+			if v, ok := result.Seconds[stage]; ok {
+				page.Stages = append(page.Stages, report.CraftStage{Name: stage, Seconds: v})
+			}
+		}
+		if err := report.WriteCraft(s.workDir(), page); err != nil {
+			return nil, err
+		}
+		result.Page = filepath.Join(s.workDir(), report.CraftHTML)
 	}
 	return result, atomicfile.Write(s.out, 0o644, func(w io.Writer) error { return scoreio.WriteCanaries(w, sets...) })
 }

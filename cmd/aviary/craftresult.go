@@ -6,11 +6,13 @@ import (
 	"text/tabwriter"
 
 	"github.com/aviary-audit/aviary/audit/ibis"
+	"github.com/aviary-audit/aviary/report"
 )
 
 // craftResult is what craft prints.
 type craftResult struct {
 	File     string             `json:"file"`
+	Page     string             `json:"page,omitempty"` // with pictures
 	Method   string             `json:"method"`
 	Canaries int                `json:"num_canaries"`
 	Seed     uint64             `json:"seed"`
@@ -88,6 +90,35 @@ func (r *craftResult) table(w io.Writer) error {
 		}
 		fmt.Fprintln(w)
 	}
-	_, err := fmt.Fprintf(w, "\n%d sets of %d %s canaries: %s\n", len(r.Sets), r.Canaries, r.Method, r.File)
+	sets := "sets"
+	if len(r.Sets) == 1 {
+		sets = "set"
+	}
+	_, err := fmt.Fprintf(w, "\n%d %s of %d %s canaries: %s\n", len(r.Sets), sets, r.Canaries, r.Method, r.File)
+	if r.Page != "" {
+		_, err = fmt.Fprintf(w, "pictures: %s\n", r.Page)
+	}
 	return err
+}
+
+// craftedPage is a set as its page shows it. Matrices are for the set that is
+// drawn.
+func craftedPage(set int, c *ibis.Crafted, drawn bool) report.CraftSet {
+	p := report.CraftSet{
+		Set: set, Index: c.Before.Removed, Before: c.Before.X, After: c.Canaries.X,
+		LabelsBefore: c.Before.Y, Labels: c.Canaries.Y,
+	}
+	if !drawn {
+		return p
+	}
+	p.CosineBefore, p.CosineAfter, p.InfluenceAfter = c.CosineBefore, c.CosineAfter, c.InfluenceAfter
+	if c.Chosen != nil {
+		p.InfluenceBefore = c.Chosen.Influence
+	}
+	if c.Trace != nil {
+		for _, t := range c.Trace.Points {
+			p.Trace = append(p.Trace, report.CraftPoint{Step: t.Step, Loss: t.Loss, LossStar: t.LossStar, R: t.R})
+		}
+	}
+	return p
 }
