@@ -110,6 +110,8 @@ type flat struct {
 	relation Relation
 	// noiseless: some phase has no noise at all, so that ε is infinite.
 	noiseless bool
+	// far bounds how far all of it is, in total variation, from no release at all.
+	far float64
 }
 
 // maxCount bounds the number of releases, so that counts multiply safely and
@@ -121,7 +123,7 @@ const maxCount = 100_000_000
 func flatten(e Event) (flat, error) {
 	var f flat
 	var first Event
-	add := func(atom Event, relation Relation, count int) error {
+	add := func(atom Event, relation Relation, count int, distance float64) error {
 		if relation != AddRemove && relation != Replace {
 			return fmt.Errorf("relation of %s: %v is neither AddRemove nor Replace", atom.Name(), relation)
 		}
@@ -131,8 +133,9 @@ func flatten(e Event) (flat, error) {
 			return fmt.Errorf("relation of %s: %v, but %s has %v; one composition has one relation",
 				atom.Name(), relation, first.Name(), f.relation)
 		}
-		if count > 0 {
+		if count = costs(count, distance); count > 0 {
 			f.phases = append(f.phases, phase{atom, count})
+			f.far += float64(count) * math.Abs(distance)
 		}
 		return nil
 	}
@@ -144,7 +147,7 @@ func flatten(e Event) (flat, error) {
 				return err
 			}
 			f.noiseless = f.noiseless || e.NoiseMultiplier == 0 && count > 0
-			return add(e, e.Relation, costs(count, 0.4/e.NoiseMultiplier))
+			return add(e, e.Relation, count, 0.4/e.NoiseMultiplier)
 		case PoissonSampledGaussian:
 			if !(e.SampleRate >= 0 && e.SampleRate <= 1) {
 				return fmt.Errorf("sample rate: %g is not a probability, from 0 to 1", e.SampleRate)
@@ -153,13 +156,13 @@ func flatten(e Event) (flat, error) {
 				return err
 			}
 			f.noiseless = f.noiseless || e.NoiseMultiplier == 0 && e.SampleRate > 0 && count > 0
-			return add(e, e.Relation, costs(count, e.SampleRate*math.Min(1, 0.4/math.Abs(e.NoiseMultiplier))))
+			return add(e, e.Relation, count, e.SampleRate*math.Min(1, 0.4/math.Abs(e.NoiseMultiplier)))
 		case Laplace:
 			if err := checkNoise("Laplace scale", e.Scale); err != nil {
 				return err
 			}
 			f.noiseless = f.noiseless || e.Scale == 0 && count > 0
-			return add(e, e.Relation, costs(count, 0.5/e.Scale))
+			return add(e, e.Relation, count, 0.5/e.Scale)
 		case SelfComposed:
 			if e.Count < 0 || e.Count > maxCount || (count > 0 && e.Count > maxCount/count) {
 				return fmt.Errorf("steps: %d is not a number of steps, from 0 to %d", e.Count, maxCount)
@@ -177,6 +180,9 @@ func flatten(e Event) (flat, error) {
 	}
 	if err := walk(e, 1); err != nil {
 		return flat{}, fmt.Errorf("accounting: %w", err)
+	}
+	if f.far < minDelta/2 && !f.noiseless { // so that ε is 0 at every δ that is accepted
+		f.phases = nil
 	}
 	return f, nil
 }

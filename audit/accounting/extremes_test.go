@@ -80,3 +80,16 @@ func TestLargestCalibration(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNextToNothing: releases that hardly any δ can tell have an ε of 0, or below
+// 1e-9.
+func TestNextToNothing(t *testing.T) {
+	for _, q := range []float64{1e-13, 1e-15, 1e-16, 1e-17, 1e-18, 1e-300} {
+		for _, steps := range []int{1, 10, 100, 10000} {
+			v, err := tight(DPSGD(q, 1, steps), 1e-12)
+			if err != nil || !(v.Lower <= 1e-9 && v.Upper >= 0 && v.Upper-v.Lower <= MaxWidth) || math.IsNaN(v.Estimate) {
+				t.Errorf("rate %v, %d steps: %+v, %v", q, steps, v, err)
+			}
+		}
+	}
+}
