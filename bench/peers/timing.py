@@ -21,14 +21,17 @@ import sys
 import time
 
 
-def prepare(description):
-    """Parse the command line and fix the threads. Call before importing numpy or torch."""
+def prepare(description, more=None):
+    """Parse the command line and fix the threads. Call before importing numpy or torch.
+    more(parser) adds options of the script's own."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.0, help="time spent on each row")
     parser.add_argument("--rows", default="", help="only rows whose name contains this")
     parser.add_argument("--serve", action="store_true", help="answer requests from standard input")
     parser.add_argument("--data", default="data/mnist", help="folder of the MNIST IDX files")
+    if more:
+        more(parser)
     args = parser.parse_args()
     # The libraries read these when they load. torch's GEMM ignores
     # set_num_threads, and an actively waiting OpenMP makes small steps many
@@ -56,7 +59,7 @@ def measure(run, seconds, least=5):
 
 
 # Rows that take seconds.
-LONG = ("train/", "accounting/opacus-fine", "accounting/opacus-calibration")
+LONG = ("train/", "craft/", "accounting/opacus-fine", "accounting/opacus-calibration")
 
 
 def answer(name, row, seconds, threads):

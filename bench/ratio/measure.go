@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,7 +45,7 @@ func measureAll(ctx context.Context, o options, threads int, t *table) ([]result
 	defer dev.Close()
 	m := &measurer{opts: o, threads: threads, dev: dev, makers: works(dev, threads)}
 	t.Device = dev.Name()
-	for _, script := range []string{"bench/peers/gemm_peers.py", "bench/peers/torch_mlp.py", "bench/peers/accounting_peers.py"} {
+	for _, script := range []string{"bench/peers/gemm_peers.py", "bench/peers/torch_mlp.py", "bench/peers/torch_ibis.py", "bench/peers/accounting_peers.py"} {
 		p, err := startPeer(ctx, o.python, script, o.data, threads)
 		if err != nil {
 			if why := err.Error(); !slices.Contains(m.absent, why) {
@@ -155,11 +156,11 @@ var errSlow = errors.New("slower than another peer")
 
 // contestant finds what a name stands for, ready to run.
 func (m *measurer) contestant(ctx context.Context, name string) (take func() (figure, error), free func(), err error) {
-	if name == audit {
+	if command := m.commands()[name]; command != nil {
 		if _, err := os.Stat(m.opts.aviary); err != nil {
 			return nil, nil, err
 		}
-		return func() (figure, error) { return m.audit(ctx) }, nil, nil
+		return func() (figure, error) { return m.process(ctx, command) }, nil, nil
 	}
 	if maker := m.makers[name]; maker != nil {
 		w, err := maker()
@@ -182,21 +183,34 @@ func (m *measurer) contestant(ctx context.Context, name string) (take func() (fi
 	return nil, nil, fmt.Errorf("no peer has %s: make peers says what is missing", name)
 }
 
-// auditCommand is one audit of the default recipe, from the
-// digits' file to the report.
-func (m *measurer) auditCommand(out string) []string {
-	return []string{m.opts.aviary, "audit", "--data", m.opts.data, "--arch", "mlp:784-256-10", "--epochs", "7",
-		"--canaries", "mislabeled", "--num-canaries", "1000", "--sets", "1", "--audits", "1",
-		"--threads", strconv.Itoa(m.threads), "--quiet", "--out", out}
+// commands are the arguments of whole commands, given a folder to write to.
+func (m *measurer) commands() map[string]func(dir string) []string {
+	return map[string]func(string) []string{audit: m.auditCommand, craft: m.craftCommand}
 }
 
-func (m *measurer) audit(ctx context.Context) (figure, error) {
+// auditCommand is one audit of the default recipe, from the
+// digits' file to the report.
+func (m *measurer) auditCommand(dir string) []string {
+	return []string{m.opts.aviary, "audit", "--data", m.opts.data, "--arch", "mlp:784-256-10", "--epochs", "7",
+		"--canaries", "mislabeled", "--num-canaries", "1000", "--sets", "1", "--audits", "1",
+		"--threads", strconv.Itoa(m.threads), "--quiet", "--out", filepath.Join(dir, "run")}
+}
+
+// craftCommand is the crafting of one canary set by the default recipe, from the
+// digits' file to the page with pictures.
+func (m *measurer) craftCommand(dir string) []string {
+	return []string{m.opts.aviary, "craft", "--method", "ibis", "--data", m.opts.data, "--arch", "mlp:784-256-10", "--sets", "1",
+		"--threads", strconv.Itoa(m.threads), "--quiet", "--out", filepath.Join(dir, "canaries.npz")}
+}
+
+// process runs a command of ours once.
+func (m *measurer) process(ctx context.Context, command func(dir string) []string) (figure, error) {
 	dir, err := os.MkdirTemp("", "aviary-bench-")
 	if err != nil {
 		return figure{}, err
 	}
 	defer os.RemoveAll(dir)
-	args := m.auditCommand(dir + "/run")
+	args := command(dir)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	start := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -48,6 +48,9 @@ func rows() []row {
 		row{name: "gradient / torch", ours: "gradient", peers: []string{"gradient/autograd", "gradient/manual"}},
 		row{name: "gradient+HVP / our gradient", ours: "gradient+hvp", peers: []string{"gradient"}, target: 2.7},
 		row{name: "gradient+HVP / torch", ours: "gradient+hvp", peers: hvp, target: 0.85},
+		row{name: "8 refinement steps / torch.autograd", ours: "refine", peers: []string{"refine/double-backward"}, target: 0.7},
+		row{name: "8 refinement steps / torch by hand", ours: "refine", peers: []string{"refine/manual"}},
+		row{name: "crafting one set / torch, without reading", ours: craft, peers: []string{"craft/manual"}, target: 0.6, slow: true},
 		row{name: "one audit / torch's training alone", ours: audit, peers: []string{"train/manual", "train/autograd"}, target: 1, slow: true},
 		row{name: "one audit, peak memory in MB", ours: audit, target: 600, memory: true, slow: true},
 		row{name: "accounting-opacus-mesh / Opacus", ours: "opacus-mesh", peers: []string{"accounting/opacus-mesh"}, speed: true, target: 5},
@@ -59,8 +62,11 @@ func rows() []row {
 	)
 }
 
-// audit names the whole command, which runs as a process of its own.
-const audit = "audit"
+// The whole commands, which run as processes of their own.
+const (
+	audit = "audit"
+	craft = "craft"
+)
 
 // works make the things of ours that run in this process.
 func works(dev kernels.Device, threads int) map[string]func() (*bench.Work, error) {
@@ -71,6 +77,7 @@ func works(dev kernels.Device, threads int) map[string]func() (*bench.Work, erro
 	for _, k := range []bench.Kind{bench.Plain, bench.DP, bench.DPNoise, bench.Gradient, bench.GradientHVP} {
 		m[string(k)] = func() (*bench.Work, error) { return bench.Step(dev, k) }
 	}
+	m["refine"] = func() (*bench.Work, error) { return bench.Refine(dev) }
 	for name, work := range map[string]func() *bench.Work{"opacus-mesh": bench.OpacusMesh, "tight": bench.Tight,
 		"calibration": bench.Calibration, "calibration-opacus": bench.CalibrationOpacus, "clopper-pearson": bench.ClopperPearson} {
 		m[name] = func() (*bench.Work, error) { return onThreads(work(), threads), nil }

@@ -128,6 +128,7 @@ type table struct {
 	Load     [2]string         `json:"load"` // before and after: 1, 5, 15 minutes
 	Versions map[string]string `json:"versions"`
 	Audit    string            `json:"audit_command"`
+	Craft    string            `json:"craft_command"`
 	Rows     []result          `json:"rows"`
 }
 
@@ -139,6 +140,7 @@ func newTable(o options) *table {
 		Features: kernels.CPUFeatures(), Load: [2]string{load(), ""},
 		Versions: map[string]string{"go": runtime.Version()},
 		Audit:    strings.Join(m.auditCommand("DIR"), " "),
+		Craft:    strings.Join(m.craftCommand("DIR"), " "),
 	}
 }
 
@@ -206,7 +208,7 @@ func (t *table) markdown() string {
 	for _, name := range slices.Sorted(maps.Keys(t.Versions)) {
 		fmt.Fprintf(&b, "* %s: %s\n", name, t.Versions[name])
 	}
-	fmt.Fprintf(&b, "* the audit: `%s`\n\n", t.Audit)
+	fmt.Fprintf(&b, "* the audit: `%s`\n* the crafting: `%s`\n\n", t.Audit, t.Craft)
 	b.WriteString("Ours and the peers take turns; a round's figure is the best run of a turn, the ratio the median over rounds; " +
 		"\"best\" compares the best turns of all, and is far from it where the machine was busy. " +
 		"Ratios with a target of ≥, and those of accounting, are speeds (theirs/ours in time, more is better), all others are times (ours/theirs, less is better). " +
