@@ -44,7 +44,7 @@ Sub-commands plan and score audit code that Aviary does not run itself.`,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().AddFlagSet(flags)
-	cmd.AddCommand(planCommand(), scoreCommand())
+	cmd.AddCommand(planCommand(), scoreCommand(), multiCommand(), interferenceCommand())
 	return cmd
 }
 

@@ -40,6 +40,7 @@ var Rules = []Rule{
 	{Folder: "audit/mechanism", May: []string{"=audit", "audit/accounting", "tensor", "kernels", "models", "internal"}},
 	{Folder: "audit/onerun", May: game},
 	{Folder: "audit/ibis", May: append([]string{"audit/onerun"}, game...)},
+	{Folder: "audit/multirun", May: append([]string{"audit/onerun"}, game...)},
 	{Folder: "audit/pe", May: append([]string{"audit/records"}, game...)},
 	{Folder: "audit/release", May: append([]string{"audit/records"}, game...)},
 	{Folder: "report", May: []string{"=audit", "audit/stats", "audit/accounting", "internal"}},

@@ -19,4 +19,6 @@ const (
 	Blank     Purpose = "blank"     // labels of blank canaries (set)
 	Craft     Purpose = "craft"     // the seed of a model that canaries are crafted with (set, model)
 	Refine    Purpose = "refine"    // the seed of one bilevel refinement, with streams of its own
+	Worlds    Purpose = "worlds"    // order and training seeds of an audit of two worlds (set, canary)
+	Toggle    Purpose = "toggle"    // canaries, subsets and training seed of a measurement of interference (set, what)
 )
