@@ -21,7 +21,9 @@ func crafted(t *testing.T) (dir string) {
 	return dir
 }
 
-func plus(base []string, more ...string) []string { return append(append([]string{}, base...), more...) }
+func plus(base []string, more ...string) []string {
+	return append(append([]string{}, base...), more...)
+}
 
 // TestShards: parts that were done apart, one of them interrupted, have the
 // bytes of the whole.
