@@ -7,7 +7,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 SOURCES := $(shell find . -name '*.go' -o -name '*.c' -o -name '*.h' -o -name 'go.mod' | grep -v '/bench/.venv/')
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check unit race asan avx512 fuzz test-interop data peers bench reproduce-mnist reproduce-fashion data-fashion data-debian oracles clean
+.PHONY: help build demo test check unit race asan avx512 fuzz test-interop data peers bench reproduce-mnist reproduce-fashion reproduce-interference reproduce-ablation reproduce-tune data-fashion data-debian oracles clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -74,6 +74,15 @@ data-fashion: ## fetch Fashion-MNIST into data/fashion
 
 reproduce-fashion: $(BIN) data-fashion ## the same recipe, untuned, on Fashion-MNIST
 	sh bench/reproduce/run.sh data/fashion fashion
+
+reproduce-interference: $(BIN) ## how much canaries disturb each other, by 840 trainings (needs make data; an hour)
+	sh bench/reproduce/interference.sh
+
+reproduce-ablation: $(BIN) ## figure 1(a): initialisation and regulariser, 2 sets x 3 audits (needs make data)
+	sh bench/reproduce/ablation.sh
+
+reproduce-tune: $(BIN) ## look for a better recipe on canary sets that are not reported (needs make data)
+	sh bench/reproduce/tune.sh mnist mnist
 
 oracles: ## make the committed oracle values of the tests again (needs make peers)
 	sh bench/peers/oracles.sh

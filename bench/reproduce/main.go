@@ -1,5 +1,6 @@
 // Command reproduce prints a report of `make reproduce-mnist` or
-// `make reproduce-fashion` beside the paper's figures on MNIST, and keeps a copy.
+// `make reproduce-fashion` beside the paper's figures on MNIST, and keeps a copy;
+// or one table of several results of `audit interference`.
 package main
 
 import (
@@ -18,11 +19,17 @@ import (
 const paper = ".86 ± .02\t\t.29 ± .07"
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: reproduce REPORT COPY")
+	var err error
+	switch {
+	case len(os.Args) > 3 && os.Args[1] == "interference":
+		err = interference(os.Stdout, os.Args[2], os.Args[3:])
+	case len(os.Args) == 3:
+		err = run(os.Stdout, os.Args[1], os.Args[2])
+	default:
+		fmt.Fprintln(os.Stderr, "usage: reproduce REPORT COPY\n       reproduce interference COPY NAME=RESULT...")
 		os.Exit(2)
 	}
-	if err := run(os.Stdout, os.Args[1], os.Args[2]); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "reproduce:", err)
 		os.Exit(1)
 	}
