@@ -1,6 +1,9 @@
 package kernels
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // The checks that every device makes before it queues an operation. A wrong
 // size, kind or overlap is the caller's bug: it panics, naming the operation,
@@ -246,6 +249,21 @@ func checkArgmax(dst, z Mem, rows, cols int) {
 	}
 	want(op, "dst", dst, Int32, rows)
 	want(op, "z", z, Elem, rows*cols)
+}
+
+func checkTopK(score, slot, z Mem, rows, cols, k, first int) {
+	const op = "TopK"
+	sizes(op, rows, cols)
+	if k < 1 || k > MaxTopK {
+		refuse(op, "k is %d, expected 1 to %d", k, MaxTopK)
+	}
+	if first < 0 || first > math.MaxInt32-cols {
+		refuse(op, "slots from %d on for %d columns, expected Int32", first, cols)
+	}
+	want(op, "score", score, Elem, rows*k)
+	want(op, "slot", slot, Int32, rows*k)
+	want(op, "z", z, Elem, rows*cols)
+	apart(op, score, "z", z)
 }
 
 func checkGather(dst, src, index Mem, rows, cols int) {

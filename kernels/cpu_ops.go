@@ -42,6 +42,8 @@ package kernels
 // #cgo nocallback av_loss64
 // #cgo noescape av_argmax
 // #cgo nocallback av_argmax
+// #cgo noescape av_top_k
+// #cgo nocallback av_top_k
 // #cgo noescape av_gather
 // #cgo nocallback av_gather
 // #cgo noescape av_crop_flip
@@ -265,6 +267,15 @@ func (d *cpu) Argmax(dst, z Mem, rows, cols int) {
 	defer d.mu.Unlock()
 	if run {
 		C.av_argmax(d.c, i32(dst), f32(z), size(rows), size(cols))
+	}
+}
+
+func (d *cpu) TopK(score, slot, z Mem, rows, cols, k, first int, acc bool) {
+	checkTopK(score, slot, z, rows, cols, k, first)
+	run := d.launch("TopK", score, slot, z)
+	defer d.mu.Unlock()
+	if run {
+		C.av_top_k(d.c, f32(score), i32(slot), f32(z), size(rows), size(cols), size(k), size(first), flag(acc))
 	}
 }
 

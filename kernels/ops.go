@@ -62,6 +62,13 @@ type Ops interface {
 	// Argmax: dst[r] (Int32) = the lowest c with the largest z[r,c]; some c of
 	// the row if one of them is NaN.
 	Argmax(dst, z Mem, rows, cols int)
+	// TopK keeps the k largest of each row: score[r,:] (Elem, [rows, k]) are the
+	// largest z[r,c], descending, and slot[r,:] (Int32) their first+c; of equal
+	// ones the lowest slots, in ascending order. With acc what score and slot hold
+	// takes part, and goes before equals in z, so that tiles of a wide matrix come
+	// in ascending order of first. Places for which there is no number hold -Inf
+	// and slot -1; a NaN is never kept. k is 1 to MaxTopK.
+	TopK(score, slot, z Mem, rows, cols, k, first int, acc bool)
 
 	// Gather: dst[r,:] = src[index[r],:] for r < rows; rows of cols elements.
 	// index holds Int32. An index outside src is a device failure.
@@ -97,6 +104,9 @@ type Ops interface {
 	// |z| < 5.89: a normal is beyond that with probability 4e-9.
 	Normal(dst Mem, seed, step uint64)
 }
+
+// MaxTopK is the largest k of Ops.TopK.
+const MaxTopK = 128
 
 // Gemm describes a product; see Ops.Gemm.
 type Gemm struct {

@@ -147,6 +147,13 @@ func (d *reference) Argmax(dst, z Mem, rows, cols int) {
 	}))
 }
 
+func (d *reference) TopK(score, slot, z Mem, rows, cols, k, first int, acc bool) {
+	checkTopK(score, slot, z, rows, cols, k, first)
+	d.launch("TopK", []Mem{score, slot, z}, done(func() {
+		ref.TopK(floats(score), ints(slot), floats(z), rows, cols, k, first, acc)
+	}))
+}
+
 func (d *reference) Gather(dst, src, index Mem, rows, cols int) {
 	checkGather(dst, src, index, rows, cols)
 	d.launch("Gather", []Mem{dst, src, index}, func() error {

@@ -42,6 +42,7 @@ var Cases = map[string]Case{
 	"SubOneHot":           subOneHotCase,
 	"Loss64":              loss64Case,
 	"Argmax":              argmaxCase,
+	"TopK":                topKCase,
 	"Gather":              gatherCase,
 	"CropFlip":            cropFlipCase,
 	"CropFlipAdjoint":     cropFlipAdjointCase,

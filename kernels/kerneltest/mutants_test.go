@@ -92,6 +92,9 @@ var mutants = []mutant{
 	{"softmax without the maximum", "Softmax", func(d kernels.Device) kernels.Device { return softmaxOverflows{d} }},
 	{"loss64 ties", "Loss64", func(d kernels.Device) kernels.Device { return lossTies{d} }},
 	{"argmax takes the last of ties", "Argmax", func(d kernels.Device) kernels.Device { return argmaxLast{d} }},
+	{"top k takes the last of ties", "TopK", func(d kernels.Device) kernels.Device { return topKLast{d} }},
+	{"top k forgets what was there", "TopK", func(d kernels.Device) kernels.Device { return topKForgets{d} }},
+	{"top k numbers columns from 0", "TopK", func(d kernels.Device) kernels.Device { return topKFirst{d} }},
 	{"gather is off by one", "Gather", func(d kernels.Device) kernels.Device { return gatherOff{d} }},
 	{"crop flips before it shifts", "CropFlip", func(d kernels.Device) kernels.Device { return cropOrder{d} }},
 	{"the adjoint is the forward", "CropFlipAdjoint", func(d kernels.Device) kernels.Device { return adjointIsForward{d} }},
@@ -327,6 +330,34 @@ func (d argmaxLast) Argmax(dst, z kernels.Mem, rows, cols int) {
 		}
 	}
 	d.UploadInts(dst, best)
+}
+
+type topKLast struct{ kernels.Device }
+
+func (d topKLast) TopK(score, slot, z kernels.Mem, rows, cols, k, first int, acc bool) {
+	d.Device.TopK(score, slot, z, rows, cols, k, first, acc)
+	x, at := peek(d.Device, score), make([]int32, rows*k)
+	if d.DownloadInts(at, slot) != nil {
+		return
+	}
+	for i := 1; i < len(at); i++ {
+		if i%k > 0 && x[i] == x[i-1] {
+			at[i-1], at[i] = at[i], at[i-1]
+		}
+	}
+	d.UploadInts(slot, at)
+}
+
+type topKForgets struct{ kernels.Device }
+
+func (d topKForgets) TopK(score, slot, z kernels.Mem, rows, cols, k, first int, _ bool) {
+	d.Device.TopK(score, slot, z, rows, cols, k, first, false)
+}
+
+type topKFirst struct{ kernels.Device }
+
+func (d topKFirst) TopK(score, slot, z kernels.Mem, rows, cols, k, _ int, acc bool) {
+	d.Device.TopK(score, slot, z, rows, cols, k, 0, acc)
 }
 
 type gatherOff struct{ kernels.Device }
