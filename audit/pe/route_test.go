@@ -1,0 +1,257 @@
+package pe
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aviary-audit/aviary/audit/records"
+	"github.com/aviary-audit/aviary/kernels"
+)
+
+func cpu(t testing.TB, threads int) kernels.Device {
+	t.Helper()
+	dev, err := kernels.CPU(kernels.CPUOptions{Threads: threads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// matrix is n rows of draws.
+func matrix(n, d int, draw func() float32) *records.Matrix {
+	m := &records.Matrix{D: d, X: make([]float32, n*d)}
+	for i := range m.X {
+		m.X[i] = draw()
+	}
+	return m
+}
+
+// naive takes all distances.
+func naive(q, bank *records.Matrix, slot []int32, k int) *Nearest {
+	out := &Nearest{K: k}
+	for i := range q.Len() {
+		var all []candidate
+		for j := range bank.Len() {
+			all = append(all, candidate{sqDist(q.Row(i), bank.Row(j)), Bank{bank, slot}.slot(int32(j))})
+		}
+		slices.SortFunc(all, candidate.compare)
+		for _, c := range all[:k] {
+			out.Slot, out.Dist = append(out.Slot, c.slot), append(out.Dist, c.dist)
+		}
+	}
+	return out
+}
+
+func sameNearest(t *testing.T, what string, got, want *Nearest) {
+	t.Helper()
+	if got.K != want.K || len(want.Slot) == 0 || !slices.Equal(got.Slot, want.Slot) || !slices.Equal(got.Dist, want.Dist) {
+		t.Errorf("%s: %d and %d entries, which differ", what, len(got.Slot), len(want.Slot))
+	}
+}
+
+// draws are kinds of numbers, from smooth ones to those that tie everywhere, or
+// whose differences float32 products lose.
+func draws(r *rand.Rand) map[string]func() float32 {
+	return map[string]func() float32{
+		"normal": func() float32 { return float32(r.NormFloat64()) },
+		"grid":   func() float32 { return float32(r.IntN(3)) },
+		"bits":   func() float32 { return float32(r.IntN(2)) },
+		"far":    func() float32 { return 1000 + float32(r.IntN(5))/1024 },
+		"tiny":   func() float32 { return float32(r.NormFloat64()) * 1e-25 },
+		"huge":   func() float32 { return float32(r.NormFloat64()) * 1e19 },
+		"zero":   func() float32 { return 0 },
+	}
+}
+
+func TestRoute(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	devices := []kernels.Device{cpu(t, 1), cpu(t, 2), kernels.Reference()}
+	for name, draw := range draws(r) {
+		for _, s := range []struct{ n, p, d, k int }{{1, 1, 1, 1}, {40, 20, 3, 5}, {700, 300, 8, 5}, {30, 2500, 5, 9}, {20, 100, 64, 64}, {7, 12, 2, 12}} {
+			q, b := matrix(s.n, s.d, draw), matrix(s.p, s.d, draw)
+			if s.p > 10 {
+				copy(b.Row(7), b.Row(3)) // a duplicate
+				copy(q.Row(s.n-1), b.Row(3))
+			}
+			var slot []int32
+			if s.p%20 == 0 {
+				for i := range s.p {
+					slot = append(slot, int32(3*i+1))
+				}
+			}
+			want := naive(q, b, slot, s.k)
+			for _, dev := range devices {
+				if dev.ElemBits() == 64 && s.n*s.p > 50_000 {
+					continue
+				}
+				got, err := Route(t.Context(), dev, q, Bank{b, slot}, s.k, nil)
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				sameNearest(t, name, got, want)
+			}
+		}
+	}
+}
+
+// TestRouteMustLookAgain: where float32 is not enough, taking the device's word
+// gives other slots: the case that the certificate is for.
+func TestRouteMustLookAgain(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 1))
+	q, b := matrix(200, 16, draws(r)["far"]), matrix(500, 16, draws(r)["far"])
+	dev := cpu(t, 1)
+	ro, err := newRouter(dev, Bank{X: b}, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ro.free()
+	out := &Nearest{K: 5, Slot: make([]int32, 1000), Dist: make([]float64, 1000)}
+	if err := ro.route(q.X, 0, out); err != nil {
+		t.Fatal(err)
+	}
+	want, wrong, unsure := naive(q, b, nil, 5), 0, 0
+	for i := range q.Len() {
+		c := []candidate{}
+		for _, s := range ro.hostSlot[i*ro.wide : (i+1)*ro.wide] {
+			c = append(c, candidate{sqDist(q.Row(i), b.Row(int(s))), s})
+		}
+		slices.SortFunc(c, candidate.compare)
+		differs := false
+		for j := range 5 {
+			differs = differs || c[j].slot != want.Slot[5*i+j]
+		}
+		sure := ro.certain(q.Row(i), ro.hostScore[(i+1)*ro.wide-1], c[4].dist)
+		if differs && sure {
+			t.Errorf("record %d: certain of slots that are wrong", i)
+		}
+		if differs {
+			wrong++
+		}
+		if !sure {
+			unsure++
+		}
+	}
+	if wrong == 0 || unsure < wrong {
+		t.Errorf("%d of 200 wrong by float32 alone, %d unsure: nothing was tested", wrong, unsure)
+	}
+	sameNearest(t, "far", out, want)
+}
+
+// TestRouteIsCertain: on embeddings of length 1, nearly no record needs all
+// distances.
+func TestRouteIsCertain(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	unit := func(n int) *records.Matrix {
+		m := matrix(n, 384, draws(r)["normal"])
+		for i := range n {
+			norm := math.Sqrt(sqDist(m.Row(i), make([]float32, 384)))
+			for j := range m.Row(i) {
+				m.Row(i)[j] /= float32(norm)
+			}
+		}
+		return m
+	}
+	q, b := unit(300), unit(3000)
+	ro, err := newRouter(cpu(t, 2), Bank{X: b}, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ro.free()
+	out := &Nearest{K: 5, Slot: make([]int32, 1500), Dist: make([]float64, 1500)}
+	if err := ro.route(q.X, 0, out); err != nil {
+		t.Fatal(err)
+	}
+	unsure := 0
+	for i := range 300 {
+		if !ro.certain(q.Row(i), ro.hostScore[(i+1)*ro.wide-1], out.Dist[5*i+4]) {
+			unsure++
+		}
+	}
+	if unsure > 3 {
+		t.Errorf("%d of 300 records needed all distances", unsure)
+	}
+}
+
+// TestMerge: merging equals routing to both, with ties.
+func TestMerge(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 1))
+	dev := cpu(t, 2)
+	for name, draw := range draws(r) {
+		for range 6 {
+			q, b := matrix(50, 4, draw), matrix(60, 4, draw)
+			k := 1 + r.IntN(6)
+			var survivors, probes Bank
+			survivors.X, probes.X = &records.Matrix{D: 4}, &records.Matrix{D: 4}
+			few := 1 + r.IntN(8)
+			chosen := map[int]bool{}
+			for _, i := range r.Perm(60)[:few] {
+				chosen[i] = true
+			}
+			for i := range 60 {
+				to := &survivors
+				if chosen[i] {
+					to = &probes
+				}
+				to.X.X, to.Slot = append(to.X.X, b.Row(i)...), append(to.Slot, int32(i))
+			}
+			s, err := Route(t.Context(), dev, q, survivors, k, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := Route(t.Context(), dev, q, probes, min(k, few), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Merge(k, s, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameNearest(t, name, got, naive(q, b, nil, k))
+		}
+	}
+	a := naive(matrix(3, 2, draws(r)["normal"]), matrix(4, 2, draws(r)["normal"]), nil, 2)
+	if _, err := Merge(5, a, a); err == nil {
+		t.Error("5 of 2 + 2: no error")
+	}
+	if _, err := Merge(2, a, naive(matrix(2, 2, draws(r)["normal"]), matrix(4, 2, draws(r)["normal"]), nil, 2)); err == nil {
+		t.Error("lists of different records: no error")
+	}
+}
+
+func TestRouteRefuses(t *testing.T) {
+	dev := cpu(t, 1)
+	r := rand.New(rand.NewPCG(5, 1))
+	ok := matrix(20, 3, draws(r)["normal"])
+	bad := matrix(20, 3, draws(r)["normal"])
+	bad.Row(17)[2] = float32(math.NaN())
+	for want, call := range map[string]func() error{
+		"different encoders": func() error {
+			_, err := Route(t.Context(), dev, ok, Bank{X: matrix(9, 4, draws(r)["normal"])}, 1, nil)
+			return err
+		},
+		"k: 21":           func() error { _, err := Route(t.Context(), dev, ok, Bank{X: ok}, 21, nil); return err },
+		"k: 0":            func() error { _, err := Route(t.Context(), dev, ok, Bank{X: ok}, 0, nil); return err },
+		"records: row 17": func() error { _, err := Route(t.Context(), dev, bad, Bank{X: ok}, 2, nil); return err },
+		"candidates: row": func() error { _, err := Route(t.Context(), dev, ok, Bank{X: bad}, 2, nil); return err },
+		"2 slots for 20":  func() error { _, err := Route(t.Context(), dev, ok, Bank{ok, []int32{1, 2}}, 2, nil); return err },
+		"expected them to ascend": func() error {
+			_, err := Route(t.Context(), dev, ok, Bank{ok, make([]int32, 20)}, 2, nil)
+			return err
+		},
+	} {
+		if err := call(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := Route(ctx, dev, ok, Bank{X: ok}, 2, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
