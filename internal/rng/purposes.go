@@ -21,4 +21,8 @@ const (
 	Refine    Purpose = "refine"    // the seed of one bilevel refinement, with streams of its own
 	Worlds    Purpose = "worlds"    // order and training seeds of an audit of two worlds (set, canary)
 	Toggle    Purpose = "toggle"    // canaries, subsets and training seed of a measurement of interference (set, what)
+	Trials    Purpose = "trials"    // trials of an audit of Private Evolution (experiment, block, world)
+	Slots     Purpose = "slots"     // slots that probes take, and which of a pool they are
+	Nonce     Purpose = "nonce"     // nonce texts
+	Users     Purpose = "users"     // which users test, calibrate, design probes and are canaries
 )
