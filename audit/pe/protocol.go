@@ -1,0 +1,200 @@
+package pe
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/aviary-audit/aviary/audit/stats"
+)
+
+// Protocol is how trials are turned into bounds, as declared before any of them.
+type Protocol struct {
+	Trials   int     // in each world
+	Canaries int     // independent ones for each attack, of which the best counts
+	Alpha    float64 // that any of an attack's canaries has a bound above its ε
+	Delta    float64
+	// Bounds is 4 as in arXiv:2609.13499, whose budget pays for bounds on four
+	// rates, or 2: with one threshold TNR = 1-FPR and FNR = 1-TPR, so that two
+	// events are all there are.
+	Bounds int
+}
+
+// Check refuses what cannot be done.
+func (p Protocol) Check() error {
+	switch {
+	case p.Trials < 1 || p.Trials > 1_000_000_000_000:
+		return fmt.Errorf("pe: trials: %d, expected 1 to 1e12", p.Trials)
+	case p.Canaries < 1:
+		return fmt.Errorf("pe: canaries: %d, expected 1 or more", p.Canaries)
+	case !(p.Alpha > 0 && p.Alpha < 1):
+		return fmt.Errorf("pe: alpha: %v, expected a number between 0 and 1", p.Alpha)
+	case !(p.Delta >= 0 && p.Delta < 1):
+		return fmt.Errorf("pe: delta: %v, expected a number from 0 to below 1", p.Delta)
+	case p.Bounds != 2 && p.Bounds != 4:
+		return fmt.Errorf("pe: bounds: %d, expected 2 or 4", p.Bounds)
+	}
+	return nil
+}
+
+// level is the error of one canary's bound.
+func (p Protocol) level() float64 { return p.Alpha / float64(p.Canaries) }
+
+func (p Protocol) estimator() stats.ClopperPearson {
+	return stats.ClopperPearson{Delta: p.Delta, Bounds: p.Bounds}
+}
+
+func (p Protocol) counts(c Counts) stats.Counts {
+	return stats.Counts{FP: c.FP, NonMembers: p.Trials, TP: c.TP, Members: p.Trials}
+}
+
+// EpsLower is the bound that these counts prove of one of the canaries.
+func (p Protocol) EpsLower(c Counts) (float64, error) {
+	return p.estimator().Lower(p.counts(c), p.level())
+}
+
+// Threshold is the τ that is best for the bound at the expected counts, given the
+// law of ℓ, and that bound: what is locked on calibration users. Between whole
+// numbers of counts the bound is interpolated, since rounded counts would make the
+// search stop where rounding is kind.
+func (p Protocol) Threshold(l *Law) (tau, bound float64, err error) {
+	at := func(tau float64) float64 {
+		if err != nil {
+			return 0
+		}
+		fpr, tpr := l.Rates(tau)
+		b := 0.0
+		for _, x := range near(fpr*float64(p.Trials), p.Trials) {
+			for _, y := range near(tpr*float64(p.Trials), p.Trials) {
+				e, wrong := p.EpsLower(Counts{x.count, y.count})
+				if wrong != nil {
+					err = wrong
+				}
+				b += x.weight * y.weight * e
+			}
+		}
+		return b
+	}
+	low, high := l.Range()
+	tau, bound = maximise(at, low, high, 500)
+	if bound == 0 { // nothing can be shown: the middle is as good as any
+		tau = l.mean + l.ch.Step/2
+	}
+	return tau, bound, err
+}
+
+// weighted is a count and its part.
+type weighted struct {
+	count  int
+	weight float64
+}
+
+// near is the whole numbers on either side of an expected count.
+func near(x float64, n int) []weighted {
+	low := math.Floor(x)
+	if rest := x - low; rest > 0 && int(low) < n {
+		return []weighted{{int(low), 1 - rest}, {int(low) + 1, rest}}
+	}
+	return []weighted{{min(int(low), n), 1}}
+}
+
+// Expected is what audits by the protocol print on average.
+type Expected struct {
+	Mean float64 // bound of one canary
+	Best float64 // largest of the Canaries bounds, if canaries are alike
+	High float64 // 95 % of largest bounds are below
+}
+
+// Expect is the law of the bound at the threshold τ, from the exact law of ℓ: of
+// each count equally likely values are taken, fine enough for a thousandth of ε.
+func (p Protocol) Expect(l *Law, tau float64) (Expected, error) {
+	fpr, tpr := l.Rates(tau)
+	const nodes = 200
+	xs, ys := binomialNodes(p.Trials, fpr, nodes), binomialNodes(p.Trials, tpr, nodes)
+	var bounds []float64
+	memory := stats.Remember[stats.Counts](p.estimator())
+	for _, x := range xs {
+		for _, y := range ys {
+			e, err := memory.Lower(p.counts(Counts{x, y}), p.level())
+			if err != nil {
+				return Expected{}, err
+			}
+			bounds = append(bounds, e)
+		}
+	}
+	slices.Sort(bounds)
+	var e Expected
+	n, c := float64(len(bounds)), float64(p.Canaries)
+	for i, b := range bounds {
+		e.Mean += b / n
+		e.Best += b * (math.Pow(float64(i+1)/n, c) - math.Pow(float64(i)/n, c))
+	}
+	e.High = bounds[min(len(bounds)-1, int(math.Pow(.95, 1/c)*n))]
+	return e, nil
+}
+
+// binomialNodes are the (i+½)/nodes quantiles of a binomial law, by summing its
+// probabilities outwards from the mode.
+func binomialNodes(n int, p float64, nodes int) []int {
+	if p <= 0 || p >= 1 {
+		x := 0
+		if p >= 1 {
+			x = n
+		}
+		return slices.Repeat([]int{x}, nodes)
+	}
+	mode := min(n, int(float64(n+1)*p))
+	lg := func(x int) float64 { v, _ := math.Lgamma(float64(x) + 1); return v }
+	top := math.Exp(lg(n) - lg(mode) - lg(n-mode) + float64(mode)*math.Log(p) + float64(n-mode)*math.Log1p(-p))
+	odds := p / (1 - p)
+	// Below the mode, down to where nothing is left.
+	var below []float64
+	low := mode
+	for v := top; low > 0 && v > 1e-18*top; low-- {
+		v *= float64(low) / float64(n-low+1) / odds
+		below = append(below, v)
+	}
+	total, high := top, mode
+	for _, v := range below {
+		total += v
+	}
+	for v := top; high < n && v > 1e-18*top; high++ {
+		v *= float64(n-high) / float64(high+1) * odds
+		total += v
+	}
+	var out []int
+	sum, v := 0.0, 0.0
+	for x := low; x <= high && len(out) < nodes; x++ {
+		switch {
+		case x < mode:
+			v = below[mode-x-1]
+		case x == mode:
+			v = top
+		default:
+			v *= float64(n-x+1) / float64(x) * odds
+		}
+		sum += v
+		for len(out) < nodes && sum >= total*(float64(len(out))+.5)/float64(nodes) {
+			out = append(out, x)
+		}
+	}
+	for len(out) < nodes {
+		out = append(out, high)
+	}
+	return out
+}
+
+// Ceiling is what the protocol prints, on average, of the best canary that there
+// can be: all that it adds is observed and has the norm C, and nobody else is
+// there. Its attack has the ε of the mechanism.
+func (p Protocol) Ceiling(rate, noise float64) (Expected, error) {
+	l, err := NewLaw(&Channel{Rate: rate, Noise: 1 / noise, Shift: -1 / (2 * noise * noise), Step: 1 / (noise * noise)})
+	if err != nil {
+		return Expected{}, err
+	}
+	tau, _, err := p.Threshold(l)
+	if err != nil {
+		return Expected{}, err
+	}
+	return p.Expect(l, tau)
+}
