@@ -1,0 +1,252 @@
+package pe
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/aviary-audit/aviary/audit/mechanism"
+	"github.com/aviary-audit/aviary/internal/atomicfile"
+	"github.com/aviary-audit/aviary/internal/rng"
+)
+
+// Lock is all that is decided before a test user is looked at: probes, thresholds,
+// and the hashes of what they were decided on.
+type Lock struct {
+	Schema    string              `json:"schema"`
+	Version   string              `json:"version"` // of the program
+	Seed      uint64              `json:"seed"`
+	Bank      string              `json:"bank_sha256"`
+	Users     string              `json:"users_sha256"` // embeddings of all users but the test users
+	Mechanism mechanism.Histogram `json:"mechanism"`
+	Protocol  Protocol            `json:"protocol"`
+	Eligible  int                 `json:"eligible_users"`
+	Rule      string              `json:"threshold_rule"`
+	Split     Split               `json:"split"`
+	Attacks   []Locked            `json:"attacks"`
+}
+
+const lockSchema = "aviary/pe-lock/1"
+
+// The rules that thresholds are locked by.
+const (
+	// ExactLock takes the best threshold of the exact law on calibration users.
+	ExactLock = "exact"
+	// EmpiricalLock takes the best of trials that are simulated on them.
+	EmpiricalLock = "empirical"
+)
+
+// Locked is one experiment as it was locked.
+type Locked struct {
+	Experiment
+	Probes    string   `json:"probes_sha256"`
+	Statistic string   `json:"statistic_sha256"`
+	Threshold float64  `json:"threshold"` // τ: ℓ at or above it means "took part"
+	Expected  Expected `json:"expected"`  // on the calibration users
+	// Gap compares the moments of the auxiliary users, by which the statistic was
+	// made, with those of the calibration users.
+	Gap Gap `json:"moments_gap"`
+}
+
+// Gap is how far two estimates of the moments are apart.
+type Gap struct {
+	Cov  float64 `json:"covariance"` // Frobenius norm of the difference, relative
+	Mean float64 `json:"mean"`       // shift of ℓ, in its standard deviations
+}
+
+// Lock designs all experiments on the auxiliary users, and locks their thresholds
+// on the calibration users. It reads no test user.
+func (a *Audit) Lock(ctx context.Context, version, rule string) (*Lock, *Design, error) {
+	if err := a.Check(); err != nil {
+		return nil, nil, err
+	}
+	if rule != ExactLock && rule != EmpiricalLock {
+		return nil, nil, fmt.Errorf("pe: threshold rule %q, expected %s or %s", rule, ExactLock, EmpiricalLock)
+	}
+	l := &Lock{Schema: lockSchema, Version: version, Seed: a.Seed, Mechanism: a.Mechanism, Protocol: a.Protocol,
+		Eligible: a.Eligible, Rule: rule, Split: a.Split}
+	var err error
+	if l.Bank, err = digest(a.Bank); err != nil {
+		return nil, nil, err
+	}
+	seen := slices.Concat(a.Split.Canaries, a.Split.Auxiliary, a.Split.Calibration)
+	if l.Users, err = digest(a.Users.Only(seen).X); err != nil {
+		return nil, nil, err
+	}
+	d := &Design{bench: a.newBench()}
+	total := len(a.Variants) * a.Protocol.Canaries
+	for _, v := range a.Variants {
+		for c := range a.Protocol.Canaries {
+			a.tell("probes and thresholds", len(d.experiments), total)
+			e, err := a.design(ctx, d.bench, v, c)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s, canary %d: %w", v.Name, c, err)
+			}
+			e.Step = len(d.experiments)
+			locked, err := a.lock(ctx, d.bench, e, rule)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s, canary %d: %w", v.Name, c, err)
+			}
+			d.experiments = append(d.experiments, e)
+			l.Attacks = append(l.Attacks, *locked)
+		}
+	}
+	a.tell("probes and thresholds", total, total)
+	return l, d, nil
+}
+
+// Design is the experiments of an audit, with what is not written down of them.
+type Design struct {
+	bench       *bench
+	experiments []*Experiment
+}
+
+func (a *Audit) lock(ctx context.Context, b *bench, e *Experiment, rule string) (*Locked, error) {
+	cal, err := a.contributions(ctx, b, calibration, e.probes, e.Observe)
+	if err != nil {
+		return nil, err
+	}
+	moments, err := NewMoments(a.Mechanism, cal, a.Eligible)
+	if err != nil {
+		return nil, err
+	}
+	world := replicated(cal, a.Eligible, rng.New(a.Seed, rng.Users, 1, uint64(e.Step)))
+	ch := e.stat.Channel(world, e.V)
+	law, err := NewLaw(ch)
+	if err != nil {
+		return nil, err
+	}
+	l := &Locked{Experiment: *e, Gap: e.moments.gap(moments, e.stat)}
+	if l.Threshold, _, err = a.Protocol.Threshold(law); err != nil {
+		return nil, err
+	}
+	if rule == EmpiricalLock {
+		if l.Threshold, err = a.empirical(ctx, ch, law, e.Step); err != nil {
+			return nil, err
+		}
+	}
+	if l.Expected, err = a.Protocol.Expect(law, l.Threshold); err != nil {
+		return nil, err
+	}
+	if l.Probes, err = digest(e.probes); err != nil {
+		return nil, err
+	}
+	l.Statistic = e.stat.digest()
+	return l, nil
+}
+
+// empirical is the best of 200 thresholds by trials on the calibration users.
+func (a *Audit) empirical(ctx context.Context, ch *Channel, law *Law, step int) (float64, error) {
+	s := NewSampler(ch)
+	low, high := law.Range()
+	best, tau := math.Inf(-1), low
+	const points = 200
+	for i := range points + 1 {
+		t := low + (high-low)*float64(i)/points
+		c, err := s.Simulate(ctx, a.Seed, []uint64{1, uint64(step)}, a.Protocol.Trials, t, Run{})
+		if err != nil {
+			return 0, err
+		}
+		e, err := a.Protocol.EpsLower(c)
+		if err != nil {
+			return 0, err
+		}
+		if e > best {
+			best, tau = e, t
+		}
+	}
+	return tau, nil
+}
+
+// gap compares m with another estimate of the same.
+func (m *Moments) gap(o *Moments, s *Statistic) Gap {
+	var difference, size, shift, variance float64
+	for i := range m.Mean {
+		shift += s.A[i] * (o.Mean[i] - m.Mean[i])
+		for j := range m.Mean {
+			d := o.Cov.At(i, j) - m.Cov.At(i, j)
+			difference += d * d
+			size += m.Cov.At(i, j) * m.Cov.At(i, j)
+			variance += s.A[i] * m.Cov.At(i, j) * s.A[j]
+		}
+	}
+	return Gap{math.Sqrt(difference / size), shift / math.Sqrt(variance)}
+}
+
+func (s *Statistic) digest() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "aviary/statistic/1 %x %x\n", math.Float64bits(s.Offset), math.Float64bits(s.Noise))
+	for _, v := range s.A {
+		fmt.Fprintf(h, "%x\n", math.Float64bits(v))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Write keeps the lock in a file, which must not be there yet.
+func (l *Lock) Write(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return fmt.Errorf("%s is there already: what is locked stays", path)
+	}
+	return atomicfile.Write(path, 0o644, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", " ")
+		return e.Encode(l)
+	})
+}
+
+// ReadLock reads a lock.
+func ReadLock(path string) (*Lock, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lock{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(l); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if l.Schema != lockSchema {
+		return nil, fmt.Errorf("%s: schema %q, expected %s", path, l.Schema, lockSchema)
+	}
+	return l, nil
+}
+
+// Same is an error that names what differs, if l is not what now would be locked.
+// The thresholds, too, must be the same: they follow from the rest.
+func (l *Lock) Same(now *Lock) error {
+	if l.Version != now.Version {
+		// another program may round otherwise: only what it decided must agree
+		other := *now
+		other.Version = l.Version
+		now = &other
+	}
+	for _, f := range []struct {
+		name     string
+		was, now any
+	}{
+		{"seed", l.Seed, now.Seed}, {"bank", l.Bank, now.Bank}, {"users' embeddings", l.Users, now.Users},
+		{"mechanism", l.Mechanism, now.Mechanism}, {"protocol", l.Protocol, now.Protocol},
+		{"number of eligible users", l.Eligible, now.Eligible}, {"rule", l.Rule, now.Rule}, {"number of experiments", len(l.Attacks), len(now.Attacks)},
+	} {
+		if f.was != f.now {
+			return fmt.Errorf("pe: the %s was %v when the thresholds were locked, now %v", f.name, f.was, f.now)
+		}
+	}
+	for i, e := range l.Attacks {
+		n := now.Attacks[i]
+		was, _ := json.Marshal(e)
+		is, _ := json.Marshal(n)
+		if !bytes.Equal(was, is) {
+			return fmt.Errorf("pe: %s, canary %d: probes, statistic or threshold are not those that were locked", e.Attack, e.Canary)
+		}
+	}
+	return nil
+}
