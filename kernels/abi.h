@@ -59,8 +59,15 @@ int64_t av_cross_entropy_tangent(av_cpu *d, float *dst, const float *p, const fl
 int64_t av_sub_one_hot(av_cpu *d, float *dst, const float *p, const int32_t *y, int64_t rows, int64_t cols);
 int64_t av_loss64(av_cpu *d, double *loss, const float *z, const int32_t *y, int64_t rows, int64_t cols);
 void av_argmax(av_cpu *d, int32_t *dst, const float *z, int64_t rows, int64_t cols);
-void av_top_k(av_cpu *d, float *score, int32_t *slot, const float *z, int64_t rows, int64_t cols, int64_t k,
-              int64_t first, int acc);
+
+typedef struct {
+	int64_t queries, bank, dim, k, first;
+	int acc;
+} av_top_k_shape;
+
+// bias may be NULL.
+void av_top_k(av_cpu *d, float *score, int32_t *slot, const float *q, const float *bank, const float *bias,
+              const av_top_k_shape *s);
 
 int64_t av_gather(av_cpu *d, float *dst, const float *src, const int32_t *index, int64_t rows, int64_t cols,
                   int64_t src_rows);

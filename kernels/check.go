@@ -251,19 +251,28 @@ func checkArgmax(dst, z Mem, rows, cols int) {
 	want(op, "z", z, Elem, rows*cols)
 }
 
-func checkTopK(score, slot, z Mem, rows, cols, k, first int) {
+func checkTopK(score, slot, q, bank, bias Mem, t TopK) {
 	const op = "TopK"
-	sizes(op, rows, cols)
-	if k < 1 || k > MaxTopK {
-		refuse(op, "k is %d, expected 1 to %d", k, MaxTopK)
+	sizes(op, t.Queries, t.Bank, t.Dim)
+	if t.K < 1 || t.K > MaxTopK {
+		refuse(op, "k is %d, expected 1 to %d", t.K, MaxTopK)
 	}
-	if first < 0 || first > math.MaxInt32-cols {
-		refuse(op, "slots from %d on for %d columns, expected Int32", first, cols)
+	if t.Dim > MaxTopKDim {
+		refuse(op, "%d dimensions, expected at most %d", t.Dim, MaxTopKDim)
 	}
-	want(op, "score", score, Elem, rows*k)
-	want(op, "slot", slot, Int32, rows*k)
-	want(op, "z", z, Elem, rows*cols)
-	apart(op, score, "z", z)
+	if t.First < 0 || t.First > math.MaxInt32-t.Bank {
+		refuse(op, "slots from %d on for a bank of %d, expected Int32", t.First, t.Bank)
+	}
+	want(op, "score", score, Elem, t.Queries*t.K)
+	want(op, "slot", slot, Int32, t.Queries*t.K)
+	want(op, "q", q, Elem, t.Queries*t.Dim)
+	want(op, "bank", bank, Elem, t.Bank*t.Dim)
+	apart(op, score, "q", q)
+	apart(op, score, "bank", bank)
+	if !bias.None() {
+		want(op, "bias", bias, Elem, t.Bank)
+		apart(op, score, "bias", bias)
+	}
 }
 
 func checkGather(dst, src, index Mem, rows, cols int) {

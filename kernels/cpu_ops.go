@@ -270,12 +270,13 @@ func (d *cpu) Argmax(dst, z Mem, rows, cols int) {
 	}
 }
 
-func (d *cpu) TopK(score, slot, z Mem, rows, cols, k, first int, acc bool) {
-	checkTopK(score, slot, z, rows, cols, k, first)
-	run := d.launch("TopK", score, slot, z)
+func (d *cpu) TopK(score, slot, q, bank, bias Mem, t TopK) {
+	checkTopK(score, slot, q, bank, bias, t)
+	run := d.launch("TopK", score, slot, q, bank, bias)
 	defer d.mu.Unlock()
 	if run {
-		C.av_top_k(d.c, f32(score), i32(slot), f32(z), size(rows), size(cols), size(k), size(first), flag(acc))
+		s := C.av_top_k_shape{queries: size(t.Queries), bank: size(t.Bank), dim: size(t.Dim), k: size(t.K), first: size(t.First), acc: flag(t.Acc)}
+		C.av_top_k(d.c, f32(score), i32(slot), f32(q), f32(bank), f32(bias), &s)
 	}
 }
 

@@ -34,32 +34,15 @@ enum {
 	MAX_BLOCK_K = 400,
 	NARROW = 16,     // most columns of a narrow product
 	PACK_PANELS = 4, // panels of B that one thread packs side by side
-	MAX_TILE_ROWS = 16,
-	MAX_LANES = 16,
 	HUGE_PAGE = 2 << 20,
 	PARALLEL_WORK = 1 << 17, // multiplications below which waking a worker does not pay
 };
-
-enum { TILE_LOAD = 1, TILE_RELU = 2 };
-
-#define TILE_PARAMETERS                                                                                                \
-	int64_t kc, const float *a, int64_t a_stride, const float *b, int64_t b_stride, float *c, int64_t c_stride,          \
-	    const float *bias, int flags
-typedef void (*tile_fn)(TILE_PARAMETERS);
-
-// The tiles of one instruction set: [width - 1][rows].
-typedef struct {
-	int lanes, block_k; // most of k in a block, so that a panel of B fits the first-level cache
-	int max_rows[2];
-	tile_fn packed[2][MAX_TILE_ROWS + 1];
-	tile_fn by_rows[2][MAX_TILE_ROWS + 1];
-} tile_set;
+_Static_assert(MAX_BLOCK_K * (BLOCK_N + 2 * MAX_LANES) <= PACK_B, "a block of B");
+_Static_assert(MAX_BLOCK_K * (BLOCK_M + 2 * MAX_TILE_ROWS) <= PACK_A, "a block of A");
 
 #define AV_TEMPLATE "gemm_tile.h"
 #include "each_isa.h"
 
-// Packing; see gemm_tile.h.
-typedef void (*transpose_fn)(int64_t rows, int64_t kc, const float *src, int64_t ld, float *dst, int64_t stride);
 typedef void (*copy_fn)(int64_t n, int64_t width, int64_t kc, const float *src, int64_t ld, float *dst);
 
 #if defined(__x86_64__)
@@ -89,14 +72,14 @@ typedef struct {
 	int flags; // of this block's tiles
 } product;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+const tile_set *av_tiles(const av_cpu *d) { return tile_sets[d->isa]; }
+transpose_fn av_transpose(const av_cpu *d) { return transposes[d->isa]; }
 
 // The packed blocks lie together in huge pages if the system has them: they are
 // streamed through over and over, and a small page ends every prefetch.
 int av_gemm_open(av_cpu *d) {
 	size_t threads = (size_t)av_pool_threads(d->pool);
-	size_t b_size = MAX_BLOCK_K * (BLOCK_N + 2 * MAX_LANES), a_size = MAX_BLOCK_K * (BLOCK_M + 2 * MAX_TILE_ROWS);
+	size_t b_size = PACK_B, a_size = PACK_A;
 	size_t bytes = (b_size + threads * a_size) * sizeof(float);
 	bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 	d->pack_b = aligned_alloc(HUGE_PAGE, bytes);

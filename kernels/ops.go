@@ -62,13 +62,15 @@ type Ops interface {
 	// Argmax: dst[r] (Int32) = the lowest c with the largest z[r,c]; some c of
 	// the row if one of them is NaN.
 	Argmax(dst, z Mem, rows, cols int)
-	// TopK keeps the k largest of each row: score[r,:] (Elem, [rows, k]) are the
-	// largest z[r,c], descending, and slot[r,:] (Int32) their first+c; of equal
-	// ones the lowest slots, in ascending order. With acc what score and slot hold
-	// takes part, and goes before equals in z, so that tiles of a wide matrix come
-	// in ascending order of first. Places for which there is no number hold -Inf
-	// and slot -1; a NaN is never kept. k is 1 to MaxTopK.
-	TopK(score, slot, z Mem, rows, cols, k, first int, acc bool)
+	// TopK finds the K candidates of a bank with the largest scores for each query,
+	// s[r,p] = Σ_k q[r,k] bank[p,k] + bias[p]: score[r,:] (Elem, [Queries, K]) are
+	// the largest, descending, and slot[r,:] (Int32) their First+p; of equal ones
+	// the lowest slots, in ascending order. q is [Queries, Dim], bank [Bank, Dim],
+	// bias [Bank] or none; with -|bank[p]|²/2 the order is that of Euclidean
+	// distance. With Acc what score and slot hold takes part, and goes before
+	// equals, so that parts of a bank come in ascending order of First. A NaN or
+	// -Inf is never kept; places for which there is no score hold -Inf and slot -1.
+	TopK(score, slot, q, bank, bias Mem, t TopK)
 
 	// Gather: dst[r,:] = src[index[r],:] for r < rows; rows of cols elements.
 	// index holds Int32. An index outside src is a device failure.
@@ -105,8 +107,18 @@ type Ops interface {
 	Normal(dst Mem, seed, step uint64)
 }
 
-// MaxTopK is the largest k of Ops.TopK.
-const MaxTopK = 128
+// The largest K and Dim of Ops.TopK.
+const (
+	MaxTopK    = 128
+	MaxTopKDim = 1 << 14
+)
+
+// TopK describes a search; see Ops.TopK.
+type TopK struct {
+	Queries, Bank, Dim, K int
+	First                 int // slot of the first candidate
+	Acc                   bool
+}
 
 // Gemm describes a product; see Ops.Gemm.
 type Gemm struct {

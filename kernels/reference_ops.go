@@ -147,10 +147,10 @@ func (d *reference) Argmax(dst, z Mem, rows, cols int) {
 	}))
 }
 
-func (d *reference) TopK(score, slot, z Mem, rows, cols, k, first int, acc bool) {
-	checkTopK(score, slot, z, rows, cols, k, first)
-	d.launch("TopK", []Mem{score, slot, z}, done(func() {
-		ref.TopK(floats(score), ints(slot), floats(z), rows, cols, k, first, acc)
+func (d *reference) TopK(score, slot, q, bank, bias Mem, t TopK) {
+	checkTopK(score, slot, q, bank, bias, t)
+	d.launch("TopK", []Mem{score, slot, q, bank, bias}, done(func() {
+		ref.TopK(floats(score), ints(slot), floats(q), floats(bank), floats(bias), ref.Nearest(t))
 	}))
 }
 

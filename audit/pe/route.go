@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	queryBlock = 512  // records routed at once
-	bankTile   = 2048 // candidates scored at once
+	queryBlock = 8192 // records routed at once
 	spare      = 8    // candidates beyond k that the device finds
 	// MaxK is the largest number of votes of a record.
 	MaxK = 64
@@ -102,7 +101,7 @@ type router struct {
 	norm      float64 // of the longest candidate
 	mems      []kernels.Mem
 	b, half   kernels.Mem // candidates [P, D], and -|b|²/2
-	q, z      kernels.Mem // a block of records, and a tile of scores
+	q         kernels.Mem // a block of records
 	score     kernels.Mem
 	slot      kernels.Mem
 	hostScore []float64
@@ -132,9 +131,8 @@ func newRouter(dev kernels.Device, bank Bank, k int) (*router, error) {
 		}
 		return m
 	}
-	tile := min(bankTile, p)
 	r.b, r.half = alloc(kernels.Elem, p*d), alloc(kernels.Elem, p)
-	r.q, r.z = alloc(kernels.Elem, queryBlock*d), alloc(kernels.Elem, queryBlock*tile)
+	r.q = alloc(kernels.Elem, queryBlock*d)
 	r.score, r.slot = alloc(kernels.Elem, queryBlock*r.wide), alloc(kernels.Int32, queryBlock*r.wide)
 	if err != nil {
 		r.free()
@@ -160,12 +158,7 @@ func (r *router) route(x []float32, first int, out *Nearest) error {
 	score, slot := r.score.Slice(0, rows*r.wide), r.slot.Slice(0, rows*r.wide)
 	q := r.q.Slice(0, rows*d)
 	r.dev.UploadF32(q, x)
-	for from := 0; from < p; from += bankTile {
-		n := min(bankTile, p-from)
-		z := r.z.Slice(0, rows*n)
-		r.dev.Gemm(z, q, r.b.Slice(from*d, n*d), r.half.Slice(from, n), kernels.Gemm{M: rows, N: n, K: d, TransB: true})
-		r.dev.TopK(score, slot, z, rows, n, r.wide, from, from > 0)
-	}
+	r.dev.TopK(score, slot, q, r.b, r.half, kernels.TopK{Queries: rows, Bank: p, Dim: d, K: r.wide})
 	if err := r.dev.DownloadF64(r.hostScore[:rows*r.wide], score); err != nil {
 		return err
 	}

@@ -8,58 +8,141 @@ import (
 )
 
 func topKCase(f *fixture) {
-	eachTable(func(rows, cols int) {
-		for _, k := range []int{1, 5, 64} {
-			if rows > 100 && k > 5 {
-				continue
-			}
-			f.topK(rows, cols, k, 3, false, f.normals(rows*cols))
-			f.topK(rows, cols, k, 1000, true, f.integers(rows*cols)) // with ties, also to what is there
+	variant := 0
+	next := func(queries, bank, dim, k int) {
+		variant++
+		t := kernels.TopK{Queries: queries, Bank: bank, Dim: dim, K: k, First: 3 * (variant % 5), Acc: variant&1 != 0}
+		f.topK(t, variant&2 != 0, f.integers, false)
+	}
+	for _, queries := range tileEdges {
+		for _, bank := range tileEdges {
+			next(queries, bank, 1+(queries+bank)%4, 1+queries%7)
 		}
-	})
-	f.topK(0, 0, 3, 0, false, nil)
-	f.topK(2, 0, 3, 0, false, nil)
-	f.topK(2, 0, 3, 9, true, nil)
-	f.topK(3, 300, kernels.MaxTopK, 0, true, f.integers(900))
-	// Ascending, so that every element goes to the front; and all alike.
+		variant++
+	}
+	for _, dim := range depths {
+		next(15, 33, dim, 5)
+		next(3, 70, dim, 64)
+	}
+	for _, s := range [][4]int{{230, 65, 3, 5}, {29, 1030, 3, 9}, {113, 300, 9, 13}, {3, 300, 2, kernels.MaxTopK},
+		{8, 5000, 200, 3}, {2, 90, 9000, 4}, {300, 40, 1, 1}} {
+		next(s[0], s[1], s[2], s[3])
+		next(s[0], s[1], s[2], s[3])
+	}
+	// Sums that round, and slots wherever no other score is as near.
+	for _, s := range [][4]int{{15, 100, 7, 5}, {40, 500, 384, 13}, {20, 70, 785, 64}} {
+		f.topK(kernels.TopK{Queries: s[0], Bank: s[1], Dim: s[2], K: s[3]}, true, f.normals, true)
+	}
+	f.topKExtreme()
+	f.topKInParts()
+}
+
+// topK checks one search. Where there is a list to add to, it is of integers,
+// its last place empty.
+func (f *fixture) topK(t kernels.TopK, bias bool, values func(int) []float64, rounds bool) {
+	f.t.Helper()
+	c := f.call("%+v bias=%v", t, bias)
+	q, bank := c.in("q", values(t.Queries*t.Dim)), c.in("bank", values(t.Bank*t.Dim))
+	add, mem := []float64(nil), kernels.Mem{}
+	if bias {
+		add = values(t.Bank)
+		mem = c.in("bias", add).Mem
+	}
+	score, slot := c.dst(t.Queries*t.K, false, nil), c.dstOf(kernels.Int32, t.Queries*t.K)
+	slots := make([]int32, t.Queries*t.K)
+	if t.Acc {
+		earlier := ref.Nearest{Queries: t.Queries, Bank: t.K - 1, Dim: 1, K: t.K}
+		ref.TopK(score.want, slots, fill(t.Queries, 1), f.integers(t.K-1), nil, earlier)
+		f.dev.UploadF64(score.Mem, score.want)
+		f.dev.UploadInts(slot.Mem, slots)
+	}
+	ref.TopK(score.want, slots, q.before, bank.before, add, ref.Nearest(t))
+	for i, s := range slots {
+		slot.want[i] = float64(s)
+	}
+	if rounds {
+		score.tol, slot.tol = topKTol(f.unit, t, q.before, bank.before, add)
+	}
+	c.run(func(dev kernels.Device) { dev.TopK(score.Mem, slot.Mem, q.Mem, bank.Mem, mem, t) })
+}
+
+// topKTol is gemmTol of the query's longest sum for scores; a slot is only sure
+// if the scores before and after it are further away than both errors.
+func topKTol(unit float64, t kernels.TopK, q, bank, bias []float64) (score, slot func(i int) float64) {
+	g := kernels.Gemm{M: t.Queries, N: t.Bank, K: t.Dim, TransB: true}
+	each := gemmTol(unit, g, nil, q, bank, bias)
+	off := make([]float64, t.Queries)
+	for i := range t.Queries * t.Bank {
+		off[i/t.Bank] = max(off[i/t.Bank], each(i))
+	}
+	wide := ref.Nearest(t)
+	wide.K++
+	s, at := make([]float64, t.Queries*wide.K), make([]int32, t.Queries*wide.K)
+	ref.TopK(s, at, q, bank, bias, wide)
+	score = func(i int) float64 { return off[i/t.K] }
+	slot = func(i int) float64 {
+		r, j := i/t.K, i%t.K
+		list := s[r*wide.K : (r+1)*wide.K]
+		if j > 0 && list[j-1]-list[j] <= 2*off[r] || list[j]-list[j+1] <= 2*off[r] {
+			return math.Inf(1)
+		}
+		return 0
+	}
+	return score, slot
+}
+
+// topKExtreme: scores that are no numbers or all alike, lists that every
+// candidate enters at the front, and banks too small or empty.
+func (f *fixture) topKExtreme() {
+	nan, inf := math.NaN(), math.Inf(1)
 	rising := make([]float64, 200)
 	for i := range rising {
 		rising[i] = float64(i)
 	}
-	f.topK(1, 200, 7, 0, false, rising)
-	f.topK(2, 100, 7, 0, false, fill(200, -3))
-	nan, inf := math.NaN(), math.Inf(1)
-	f.topK(4, 5, 3, 0, false, []float64{nan, -inf, nan, nan, nan, inf, nan, 1, inf, -1, nan, nan, nan, nan, nan, -inf, -inf, -inf, -inf, 0})
-	broken := f.normals(3 * 200)
-	for i := range broken {
-		if i%3 == 0 {
-			broken[i] = nan
+	for _, bank := range [][]float64{rising, fill(100, -3), {nan, -inf, nan, nan, inf}, {nan, inf, 1, inf, -1, nan},
+		fill(40, nan), {-inf, -inf, 0}, {5}, nil} {
+		for _, acc := range []bool{false, true} {
+			of := func(n int) []float64 {
+				if n == len(bank) {
+					return append([]float64(nil), bank...)
+				}
+				return fill(n, 1)
+			}
+			t := kernels.TopK{Queries: 2, Bank: len(bank), Dim: 1, K: 7, Acc: acc, First: 40}
+			if len(bank) != 2 {
+				f.topK(t, false, of, false)
+			}
 		}
 	}
-	f.topK(3, 200, 10, 0, true, broken)
+	f.topK(kernels.TopK{Queries: 0, Bank: 5, Dim: 3, K: 2}, true, f.integers, false)
+	f.topK(kernels.TopK{Queries: 3, Bank: 50, Dim: 0, K: 4}, true, f.integers, false)
+	f.topK(kernels.TopK{Queries: 17, Bank: 40, Dim: 9, K: 5}, true, f.broken, false)
 }
 
-// topK has lists of k to add to with acc: integers, of slots from 0 on, the last
-// of each row not there.
-func (f *fixture) topK(rows, cols, k, first int, acc bool, values []float64) {
-	c := f.call("%d×%d, k %d, slots from %d, acc %v", rows, cols, k, first, acc)
-	z := c.in("z", values)
-	score := c.dst(rows*k, acc, f.integers)
-	slot := c.dstOf(kernels.Int32, rows*k)
-	slots := make([]int32, rows*k)
-	if acc {
-		scores := f.integers(rows * k)
-		ref.TopK(score.want, slots, scores, rows, k, k, 0, false)
-		for r := range rows {
-			last := (r+1)*k - 1
-			score.want[last], slots[last] = math.Inf(-1), -1
+// topKInParts: a bank in parts gives the same bits as the bank, with random
+// numbers that do round.
+func (f *fixture) topKInParts() {
+	const queries, size, dim, k = 33, 500, 70, 9
+	for _, part := range []int{1, 32, 70, 499} {
+		c := f.call("%d queries, a bank of %d in parts of %d", queries, size, part)
+		q, bank, bias := c.in("q", f.normals(queries*dim)), c.in("bank", f.normals(size*dim)), c.in("bias", f.normals(size))
+		score, whole := c.dst(queries*k, false, nil), c.dst(queries*k, false, nil)
+		slot, wholeSlot := c.dstOf(kernels.Int32, queries*k), c.dstOf(kernels.Int32, queries*k)
+		search := func(score, slot *array, from, n int) {
+			f.dev.TopK(score.Mem, slot.Mem, q.Mem, bank.Slice(from*dim, n*dim), bias.Slice(from, n),
+				kernels.TopK{Queries: queries, Bank: n, Dim: dim, K: k, First: from, Acc: from > 0})
 		}
-		f.dev.UploadF64(score.Mem, score.want)
-		f.dev.UploadInts(slot.Mem, slots)
+		search(whole, wholeSlot, 0, size)
+		slots, err := download(f.dev, wholeSlot.Mem)
+		if err != nil {
+			f.fail("%s: %v", c.label, err)
+			panic(giveUp)
+		}
+		slot.want, wholeSlot.want = slots, slots
+		c.sameBits(score, whole, func() {
+			for from := 0; from < size; from += part {
+				search(score, slot, from, min(part, size-from))
+			}
+		}, func() {})
 	}
-	ref.TopK(score.want, slots, z.before, rows, cols, k, first, acc)
-	for i, s := range slots {
-		slot.want[i] = float64(s)
-	}
-	c.run(func(dev kernels.Device) { dev.TopK(score.Mem, slot.Mem, z.Mem, rows, cols, k, first, acc) })
 }

@@ -94,7 +94,9 @@ var mutants = []mutant{
 	{"argmax takes the last of ties", "Argmax", func(d kernels.Device) kernels.Device { return argmaxLast{d} }},
 	{"top k takes the last of ties", "TopK", func(d kernels.Device) kernels.Device { return topKLast{d} }},
 	{"top k forgets what was there", "TopK", func(d kernels.Device) kernels.Device { return topKForgets{d} }},
-	{"top k numbers columns from 0", "TopK", func(d kernels.Device) kernels.Device { return topKFirst{d} }},
+	{"top k numbers the bank from 0", "TopK", func(d kernels.Device) kernels.Device { return topKFirst{d} }},
+	{"top k forgets the bias", "TopK", func(d kernels.Device) kernels.Device { return topKNoBias{d} }},
+	{"top k misses the last candidate", "TopK", func(d kernels.Device) kernels.Device { return topKMisses{d} }},
 	{"gather is off by one", "Gather", func(d kernels.Device) kernels.Device { return gatherOff{d} }},
 	{"crop flips before it shifts", "CropFlip", func(d kernels.Device) kernels.Device { return cropOrder{d} }},
 	{"the adjoint is the forward", "CropFlipAdjoint", func(d kernels.Device) kernels.Device { return adjointIsForward{d} }},
@@ -334,14 +336,14 @@ func (d argmaxLast) Argmax(dst, z kernels.Mem, rows, cols int) {
 
 type topKLast struct{ kernels.Device }
 
-func (d topKLast) TopK(score, slot, z kernels.Mem, rows, cols, k, first int, acc bool) {
-	d.Device.TopK(score, slot, z, rows, cols, k, first, acc)
-	x, at := peek(d.Device, score), make([]int32, rows*k)
+func (d topKLast) TopK(score, slot, q, bank, bias kernels.Mem, t kernels.TopK) {
+	d.Device.TopK(score, slot, q, bank, bias, t)
+	x, at := peek(d.Device, score), make([]int32, t.Queries*t.K)
 	if d.DownloadInts(at, slot) != nil {
 		return
 	}
 	for i := 1; i < len(at); i++ {
-		if i%k > 0 && x[i] == x[i-1] {
+		if i%t.K > 0 && x[i] == x[i-1] {
 			at[i-1], at[i] = at[i], at[i-1]
 		}
 	}
@@ -350,14 +352,36 @@ func (d topKLast) TopK(score, slot, z kernels.Mem, rows, cols, k, first int, acc
 
 type topKForgets struct{ kernels.Device }
 
-func (d topKForgets) TopK(score, slot, z kernels.Mem, rows, cols, k, first int, _ bool) {
-	d.Device.TopK(score, slot, z, rows, cols, k, first, false)
+func (d topKForgets) TopK(score, slot, q, bank, bias kernels.Mem, t kernels.TopK) {
+	t.Acc = false
+	d.Device.TopK(score, slot, q, bank, bias, t)
 }
 
 type topKFirst struct{ kernels.Device }
 
-func (d topKFirst) TopK(score, slot, z kernels.Mem, rows, cols, k, _ int, acc bool) {
-	d.Device.TopK(score, slot, z, rows, cols, k, 0, acc)
+func (d topKFirst) TopK(score, slot, q, bank, bias kernels.Mem, t kernels.TopK) {
+	t.First = 0
+	d.Device.TopK(score, slot, q, bank, bias, t)
+}
+
+type topKNoBias struct{ kernels.Device }
+
+func (d topKNoBias) TopK(score, slot, q, bank, _ kernels.Mem, t kernels.TopK) {
+	d.Device.TopK(score, slot, q, bank, kernels.Mem{}, t)
+}
+
+// topKMisses does not see the last candidate where that is alone in its tile.
+type topKMisses struct{ kernels.Device }
+
+func (d topKMisses) TopK(score, slot, q, bank, bias kernels.Mem, t kernels.TopK) {
+	if t.Bank%32 == 1 && t.Bank > 32 {
+		t.Bank--
+		bank = bank.Slice(0, t.Bank*t.Dim)
+		if !bias.None() {
+			bias = bias.Slice(0, t.Bank)
+		}
+	}
+	d.Device.TopK(score, slot, q, bank, bias, t)
 }
 
 type gatherOff struct{ kernels.Device }

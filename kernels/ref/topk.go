@@ -1,47 +1,52 @@
 package ref
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
 
-// TopK keeps the k largest of each row: score[r,:] are the largest z[r,c],
-// descending, and slot[r,:] their first+c; of equal ones the lowest slots, in
-// ascending order. With acc what score and slot hold takes part, and goes before
-// equals in z. Places for which there is no number hold -Inf and slot -1; a NaN
-// is never kept.
-func TopK(score []float64, slot []int32, z []float64, rows, cols, k, first int, acc bool) {
+// Nearest describes a search in a bank; its fields are those of kernels.TopK.
+type Nearest struct {
+	Queries, Bank, Dim, K int
+	First                 int
+	Acc                   bool
+}
+
+// TopK finds the K candidates of a bank with the largest scores for each query,
+//
+//	s[r,p] = Σ_k q[r,k] bank[p,k] + bias[p],
+//
+// descending, and their slots First+p; of equal ones the lowest slots, in
+// ascending order. bias may be nil. With Acc what score and slot hold takes part,
+// and goes before equals. A NaN or -Inf is never kept; places for which there is
+// no score hold -Inf and slot -1.
+func TopK(score []float64, slot []int32, q, bank, bias []float64, t Nearest) {
 	type entry struct {
 		score float64
 		slot  int32
 	}
-	for r := range rows {
+	s := make([]float64, t.Bank)
+	for r := range t.Queries {
+		Gemm(s, row(q, r, t.Dim), bank, bias, Product{M: 1, N: t.Bank, K: t.Dim, TransB: true})
 		var all []entry
-		for j := range k {
-			if at := r*k + j; acc && slot[at] >= 0 {
+		for j := range t.K {
+			if at := r*t.K + j; t.Acc && slot[at] >= 0 {
 				all = append(all, entry{score[at], slot[at]})
 			}
 		}
-		for c, x := range row(z, r, cols) {
-			if !math.IsNaN(x) {
-				all = append(all, entry{x, int32(first + c)})
+		for p, x := range s {
+			if x > math.Inf(-1) {
+				all = append(all, entry{x, int32(t.First + p)})
 			}
 		}
-		slices.SortStableFunc(all, func(a, b entry) int {
-			switch {
-			case a.score > b.score:
-				return -1
-			case a.score < b.score:
-				return 1
-			}
-			return 0
-		})
-		for j := range k {
+		slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(b.score, a.score) })
+		for j := range t.K {
 			best := entry{math.Inf(-1), -1}
 			if j < len(all) {
 				best = all[j]
 			}
-			score[r*k+j], slot[r*k+j] = best.score, best.slot
+			score[r*t.K+j], slot[r*t.K+j] = best.score, best.slot
 		}
 	}
 }
