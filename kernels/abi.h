@@ -68,6 +68,8 @@ typedef struct {
 // bias may be NULL.
 void av_top_k(av_cpu *d, float *score, int32_t *slot, const float *q, const float *bank, const float *bias,
               const av_top_k_shape *s);
+void av_top_k_bytes(av_cpu *d, float *score, int32_t *slot, const int32_t *q, const int32_t *bank, const float *q_scale,
+                    const float *scale, const float *bias, const av_top_k_shape *s);
 
 int64_t av_gather(av_cpu *d, float *dst, const float *src, const int32_t *index, int64_t rows, int64_t cols,
                   int64_t src_rows);

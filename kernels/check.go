@@ -253,6 +253,30 @@ func checkArgmax(dst, z Mem, rows, cols int) {
 
 func checkTopK(score, slot, q, bank, bias Mem, t TopK) {
 	const op = "TopK"
+	checkSearch(op, score, slot, bias, t)
+	want(op, "q", q, Elem, t.Queries*t.Dim)
+	want(op, "bank", bank, Elem, t.Bank*t.Dim)
+	apart(op, score, "q", q)
+	apart(op, score, "bank", bank)
+}
+
+func checkTopKBytes(score, slot, q, bank, qScale, scale, bias Mem, t TopK) {
+	const op = "TopKBytes"
+	checkSearch(op, score, slot, bias, t)
+	if t.Dim%4 != 0 {
+		refuse(op, "%d dimensions, expected a multiple of 4", t.Dim)
+	}
+	want(op, "q", q, Int32, t.Queries*t.Dim/4)
+	want(op, "bank", bank, Int32, t.Bank*t.Dim/4)
+	want(op, "qScale", qScale, Elem, t.Queries)
+	want(op, "scale", scale, Elem, t.Bank)
+	apart(op, slot, "q", q)
+	apart(op, slot, "bank", bank)
+	apart(op, score, "qScale", qScale)
+	apart(op, score, "scale", scale)
+}
+
+func checkSearch(op string, score, slot, bias Mem, t TopK) {
 	sizes(op, t.Queries, t.Bank, t.Dim)
 	if t.K < 1 || t.K > MaxTopK {
 		refuse(op, "k is %d, expected 1 to %d", t.K, MaxTopK)
@@ -265,10 +289,6 @@ func checkTopK(score, slot, q, bank, bias Mem, t TopK) {
 	}
 	want(op, "score", score, Elem, t.Queries*t.K)
 	want(op, "slot", slot, Int32, t.Queries*t.K)
-	want(op, "q", q, Elem, t.Queries*t.Dim)
-	want(op, "bank", bank, Elem, t.Bank*t.Dim)
-	apart(op, score, "q", q)
-	apart(op, score, "bank", bank)
 	if !bias.None() {
 		want(op, "bias", bias, Elem, t.Bank)
 		apart(op, score, "bias", bias)

@@ -44,6 +44,8 @@ package kernels
 // #cgo nocallback av_argmax
 // #cgo noescape av_top_k
 // #cgo nocallback av_top_k
+// #cgo noescape av_top_k_bytes
+// #cgo nocallback av_top_k_bytes
 // #cgo noescape av_gather
 // #cgo nocallback av_gather
 // #cgo noescape av_crop_flip
@@ -275,9 +277,23 @@ func (d *cpu) TopK(score, slot, q, bank, bias Mem, t TopK) {
 	run := d.launch("TopK", score, slot, q, bank, bias)
 	defer d.mu.Unlock()
 	if run {
-		s := C.av_top_k_shape{queries: size(t.Queries), bank: size(t.Bank), dim: size(t.Dim), k: size(t.K), first: size(t.First), acc: flag(t.Acc)}
+		s := t.c()
 		C.av_top_k(d.c, f32(score), i32(slot), f32(q), f32(bank), f32(bias), &s)
 	}
+}
+
+func (d *cpu) TopKBytes(score, slot, q, bank, qScale, scale, bias Mem, t TopK) {
+	checkTopKBytes(score, slot, q, bank, qScale, scale, bias, t)
+	run := d.launch("TopKBytes", score, slot, q, bank, qScale, scale, bias)
+	defer d.mu.Unlock()
+	if run {
+		s := t.c()
+		C.av_top_k_bytes(d.c, f32(score), i32(slot), i32(q), i32(bank), f32(qScale), f32(scale), f32(bias), &s)
+	}
+}
+
+func (t TopK) c() C.av_top_k_shape {
+	return C.av_top_k_shape{queries: size(t.Queries), bank: size(t.Bank), dim: size(t.Dim), k: size(t.K), first: size(t.First), acc: flag(t.Acc)}
 }
 
 func (d *cpu) Gather(dst, src, index Mem, rows, cols int) {

@@ -71,6 +71,12 @@ type Ops interface {
 	// equals, so that parts of a bank come in ascending order of First. A NaN or
 	// -Inf is never kept; places for which there is no score hold -Inf and slot -1.
 	TopK(score, slot, q, bank, bias Mem, t TopK)
+	// TopKBytes is TopK for vectors of signed bytes with a scale for each:
+	// s[r,p] = (Σ_k q[r,k] bank[p,k]) qScale[r] scale[p] + bias[p]. An Int32 of q
+	// [Queries, Dim/4] or bank [Bank, Dim/4] holds four of them, the first in its
+	// lowest bits. The sum is an integer; turning it into an element and the three
+	// operations after it, in the order written, round once each.
+	TopKBytes(score, slot, q, bank, qScale, scale, bias Mem, t TopK)
 
 	// Gather: dst[r,:] = src[index[r],:] for r < rows; rows of cols elements.
 	// index holds Int32. An index outside src is a device failure.

@@ -154,6 +154,13 @@ func (d *reference) TopK(score, slot, q, bank, bias Mem, t TopK) {
 	}))
 }
 
+func (d *reference) TopKBytes(score, slot, q, bank, qScale, scale, bias Mem, t TopK) {
+	checkTopKBytes(score, slot, q, bank, qScale, scale, bias, t)
+	d.launch("TopKBytes", []Mem{score, slot, q, bank, qScale, scale, bias}, done(func() {
+		ref.TopKBytes(floats(score), ints(slot), ints(q), ints(bank), floats(qScale), floats(scale), floats(bias), ref.Nearest(t))
+	}))
+}
+
 func (d *reference) Gather(dst, src, index Mem, rows, cols int) {
 	checkGather(dst, src, index, rows, cols)
 	d.launch("Gather", []Mem{dst, src, index}, func() error {

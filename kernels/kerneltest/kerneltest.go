@@ -43,6 +43,7 @@ var Cases = map[string]Case{
 	"Loss64":              loss64Case,
 	"Argmax":              argmaxCase,
 	"TopK":                topKCase,
+	"TopKBytes":           topKBytesCase,
 	"Gather":              gatherCase,
 	"CropFlip":            cropFlipCase,
 	"CropFlipAdjoint":     cropFlipAdjointCase,

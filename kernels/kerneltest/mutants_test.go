@@ -97,6 +97,8 @@ var mutants = []mutant{
 	{"top k numbers the bank from 0", "TopK", func(d kernels.Device) kernels.Device { return topKFirst{d} }},
 	{"top k forgets the bias", "TopK", func(d kernels.Device) kernels.Device { return topKNoBias{d} }},
 	{"top k misses the last candidate", "TopK", func(d kernels.Device) kernels.Device { return topKMisses{d} }},
+	{"bytes without their sign", "TopKBytes", func(d kernels.Device) kernels.Device { return topKBytesUnsigned{d} }},
+	{"scales of queries for those of candidates", "TopKBytes", func(d kernels.Device) kernels.Device { return topKBytesSwaps{d} }},
 	{"gather is off by one", "Gather", func(d kernels.Device) kernels.Device { return gatherOff{d} }},
 	{"crop flips before it shifts", "CropFlip", func(d kernels.Device) kernels.Device { return cropOrder{d} }},
 	{"the adjoint is the forward", "CropFlipAdjoint", func(d kernels.Device) kernels.Device { return adjointIsForward{d} }},
@@ -382,6 +384,33 @@ func (d topKMisses) TopK(score, slot, q, bank, bias kernels.Mem, t kernels.TopK)
 		}
 	}
 	d.Device.TopK(score, slot, q, bank, bias, t)
+}
+
+type topKBytesUnsigned struct{ kernels.Device }
+
+func (d topKBytesUnsigned) TopKBytes(score, slot, q, bank, qScale, scale, bias kernels.Mem, t kernels.TopK) {
+	x := make([]int32, q.N)
+	if d.DownloadInts(x, q) != nil {
+		return
+	}
+	for i := range x {
+		x[i] &= 0x7f7f7f7f
+	}
+	positive, err := d.Alloc(kernels.Int32, q.N)
+	if err != nil {
+		panic(err)
+	}
+	d.UploadInts(positive, x)
+	d.Device.TopKBytes(score, slot, positive, bank, qScale, scale, bias, t)
+}
+
+type topKBytesSwaps struct{ kernels.Device }
+
+func (d topKBytesSwaps) TopKBytes(score, slot, q, bank, qScale, scale, bias kernels.Mem, t kernels.TopK) {
+	if qScale.N == scale.N {
+		qScale, scale = scale, qScale
+	}
+	d.Device.TopKBytes(score, slot, q, bank, qScale, scale, bias, t)
 }
 
 type gatherOff struct{ kernels.Device }
