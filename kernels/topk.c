@@ -63,12 +63,6 @@ static void top_insert(float *score, int32_t *slot, int64_t k, float x, int32_t 
 static float *packed_scale(const top_k *t) { return t->d->pack_b + div_up(t->nc, t->panel) * t->panel * t->words; }
 static float *packed_bias(const top_k *t) { return packed_scale(t) + div_up(t->nc, t->panel) * t->panel; }
 
-static int32_t byte_sum(const int8_t *x, int64_t n) {
-	int32_t s = 0;
-	for (int64_t i = 0; i < n; i++) s += x[i];
-	return s;
-}
-
 static void flip_words(float *x, int64_t n, uint32_t bits) {
 	for (int64_t i = 0; i < n; i++) {
 		uint32_t w;

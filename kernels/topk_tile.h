@@ -135,6 +135,12 @@ AV_TARGET static void AV_(byte_tile)(const top_k *t, int64_t row, int64_t rows, 
 #if AV_LEVEL == 2 && !defined(AV_EMULATE_AVX512)
 #define AV_VNNI __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx2,fma")))
 
+static int32_t byte_sum(const int8_t *x, int64_t n) {
+	int32_t s = 0;
+	for (int64_t i = 0; i < n; i++) s += x[i];
+	return s;
+}
+
 // The instruction multiplies unsigned with signed bytes. The bank's are taken as
 // unsigned by adding 128 (av_top_k_bytes has the highest bit flipped), and 128 Σ q
 // is subtracted.
