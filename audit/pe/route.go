@@ -47,7 +47,7 @@ func Route(ctx context.Context, dev kernels.Device, queries records.Vectors, ban
 	if err := checkRoute(queries, bank, k); err != nil {
 		return nil, err
 	}
-	r, err := newRouter(dev, bank, k)
+	r, err := newRouter(dev, bank, k, min(queries.Len(), queryBlock))
 	if err != nil {
 		return nil, err
 	}
@@ -114,16 +114,17 @@ type router struct {
 	b, half               kernels.Mem // candidates [P, D], and -|b|²/2
 	b8, scale8, half8     kernels.Mem // the same of bytes
 	q, q8, qScale         kernels.Mem // a block of records
-	score, slot           kernels.Mem // lists [queryBlock, wide]
+	score, slot           kernels.Mem // lists [block, wide]
 	hostScore             []float32
 	hostSlot              []int32
 }
 
-func newRouter(dev kernels.Device, bank Bank, k int) (*router, error) {
+// newRouter makes one for up to block records at once.
+func newRouter(dev kernels.Device, bank Bank, k, block int) (*router, error) {
 	p, d := bank.X.Len(), bank.X.Dim()
 	words := byteWords(d)
 	r := &router{dev: dev, bank: bank, k: k, wide: min(found(k), p), origin: mean(bank)}
-	r.bytes, r.query = newByteRows(p, d), newByteRows(queryBlock, d)
+	r.bytes, r.query = newByteRows(p, d), newByteRows(block, d)
 	half, half8 := make([]float64, p), make([]float64, p)
 	for i := range p {
 		r.bytes.set(i, bank.X.Row(i), r.origin)
@@ -146,8 +147,8 @@ func newRouter(dev kernels.Device, bank Bank, k int) (*router, error) {
 	}
 	r.b, r.half = alloc(kernels.Elem, p*d), alloc(kernels.Elem, p)
 	r.b8, r.scale8, r.half8 = alloc(kernels.Int32, p*words), alloc(kernels.Elem, p), alloc(kernels.Elem, p)
-	r.q, r.q8, r.qScale = alloc(kernels.Elem, queryBlock*d), alloc(kernels.Int32, queryBlock*words), alloc(kernels.Elem, queryBlock)
-	r.score, r.slot = alloc(kernels.Elem, queryBlock*r.wide), alloc(kernels.Int32, queryBlock*r.wide)
+	r.q, r.q8, r.qScale = alloc(kernels.Elem, block*d), alloc(kernels.Int32, block*words), alloc(kernels.Elem, block)
+	r.score, r.slot = alloc(kernels.Elem, block*r.wide), alloc(kernels.Int32, block*r.wide)
 	if err != nil {
 		r.free()
 		return nil, err
@@ -157,7 +158,7 @@ func newRouter(dev kernels.Device, bank Bank, k int) (*router, error) {
 	dev.UploadInts(r.b8, r.bytes.words)
 	dev.UploadF32(r.scale8, r.bytes.scale)
 	dev.UploadF64(r.half8, half8)
-	r.hostScore, r.hostSlot = make([]float32, queryBlock*r.wide), make([]int32, queryBlock*r.wide)
+	r.hostScore, r.hostSlot = make([]float32, block*r.wide), make([]int32, block*r.wide)
 	return r, dev.Sync()
 }
 

@@ -113,7 +113,7 @@ func TestRouteMustLookAgain(t *testing.T) {
 	far := func() float32 { return 1000 + float32(r.IntN(5))/1024 }
 	for name, draw := range map[string]func() float32{"bytes": spiky, "floats": far} {
 		q, b := matrix(200, 16, draw), matrix(500, 16, draw)
-		ro, err := newRouter(cpu(t, 1), Bank{X: b}, 5)
+		ro, err := newRouter(cpu(t, 1), Bank{X: b}, 5, 200)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestBounds(t *testing.T) {
 			continue
 		}
 		q, b := matrix(50, 37, draw), matrix(100, 37, draw)
-		ro, err := newRouter(cpu(t, 1), Bank{X: b}, 64)
+		ro, err := newRouter(cpu(t, 1), Bank{X: b}, 64, 50)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func TestRouteIsCertain(t *testing.T) {
 		return m
 	}
 	q, b := unit(300), unit(3000)
-	ro, err := newRouter(cpu(t, 2), Bank{X: b}, 5)
+	ro, err := newRouter(cpu(t, 2), Bank{X: b}, 5, 300)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,7 @@ func rows() []row {
 		row{name: "crafting one set / torch, without reading", ours: craft, peers: []string{"craft/manual"}, target: 0.6, slow: true},
 		row{name: "one audit / torch's training alone", ours: audit, peers: []string{"train/manual", "train/autograd"}, target: 1, slow: true},
 		row{name: "one audit, peak memory in MB", ours: audit, target: 600, memory: true, slow: true},
+		row{name: "routing 128,000 x 8,192 x 384, k = 5 / faiss", ours: "routing", peers: []string{"routing/faiss"}, speed: true, target: 1.2, slow: true},
 		row{name: "accounting-opacus-mesh / Opacus", ours: "opacus-mesh", peers: []string{"accounting/opacus-mesh"}, speed: true, target: 5},
 		row{name: "accounting-tight / Opacus at error 1e-3", ours: "tight", peers: []string{"accounting/opacus-fine"}, speed: true, target: 20, slow: true},
 		row{name: "calibration, tight, T = 2441", ours: "calibration", target: 1, absolute: true},
@@ -78,6 +79,13 @@ func works(dev kernels.Device, threads int) map[string]func() (*bench.Work, erro
 		m[string(k)] = func() (*bench.Work, error) { return bench.Step(dev, k) }
 	}
 	m["refine"] = func() (*bench.Work, error) { return bench.Refine(dev) }
+	m["routing"] = func() (*bench.Work, error) {
+		w, err := bench.Routing(dev)
+		if err != nil {
+			return nil, err
+		}
+		return onThreads(w, threads), nil
+	}
 	for name, work := range map[string]func() *bench.Work{"opacus-mesh": bench.OpacusMesh, "tight": bench.Tight,
 		"calibration": bench.Calibration, "calibration-opacus": bench.CalibrationOpacus, "clopper-pearson": bench.ClopperPearson} {
 		m[name] = func() (*bench.Work, error) { return onThreads(work(), threads), nil }
