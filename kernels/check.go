@@ -120,6 +120,13 @@ func checkTanh(dst, x Mem) {
 	apart(op, dst, "x", x)
 }
 
+func checkGELU(dst, x Mem) {
+	const op = "GELU"
+	want(op, "dst", dst, Elem, dst.N)
+	want(op, "x", x, Elem, dst.N)
+	sameOrApart(op, dst, "x", x)
+}
+
 func checkPer(op string, p Per) {
 	sizes(op, p.Batch, p.Rows, p.Cols)
 	if p.Axis != PerRow && p.Axis != PerCol {
@@ -249,6 +256,41 @@ func checkArgmax(dst, z Mem, rows, cols int) {
 	}
 	want(op, "dst", dst, Int32, rows)
 	want(op, "z", z, Elem, rows*cols)
+}
+
+func checkLayerNorm(dst, x, y, gain, shift Mem, rows, cols int, stabilizer float64) {
+	const op = "LayerNorm"
+	sizes(op, rows, cols)
+	if !(stabilizer > 0) {
+		refuse(op, "stabilizer is %v, expected a positive number", stabilizer)
+	}
+	want(op, "dst", dst, Elem, rows*cols)
+	want(op, "x", x, Elem, rows*cols)
+	want(op, "gain", gain, Elem, cols)
+	want(op, "shift", shift, Elem, cols)
+	sameOrApart(op, dst, "x", x)
+	if !y.None() {
+		want(op, "y", y, Elem, rows*cols)
+		sameOrApart(op, dst, "y", y)
+	}
+	apart(op, dst, "gain", gain)
+	apart(op, dst, "shift", shift)
+}
+
+func checkAttention(dst, qkv, offsets, bias Mem, a Attention) {
+	const op = "Attention"
+	sizes(op, a.Tokens, a.Sequences, a.Heads, a.Dim)
+	if a.Longest < 1 {
+		refuse(op, "sequences of at most %d tokens, expected at least 1", a.Longest)
+	}
+	want(op, "dst", dst, Elem, a.Tokens*a.Heads*a.Dim)
+	want(op, "qkv", qkv, Elem, 3*a.Tokens*a.Heads*a.Dim)
+	want(op, "offsets", offsets, Int32, a.Sequences+1)
+	apart(op, dst, "qkv", qkv)
+	if !bias.None() {
+		want(op, "bias", bias, Elem, a.Heads*(2*a.Longest-1))
+		apart(op, dst, "bias", bias)
+	}
 }
 
 func checkTopK(score, slot, q, bank, bias Mem, t TopK) {

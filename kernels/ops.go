@@ -29,6 +29,10 @@ type Ops interface {
 	// Tanh: dst[i] = tanh(x[i]).
 	Tanh(dst, x Mem)
 
+	// GELU: dst[i] = x[i]/2 (1 + erf(x[i]/√2)), the Gaussian error linear unit
+	// (Hendrycks and Gimpel 2016). dst may be x.
+	GELU(dst, x Mem)
+
 	// ScaleBy: dst[i] (+)= x[i] s[j(i)], with j as Per says. dst may be x unless acc.
 	ScaleBy(dst, x, s Mem, p Per, acc bool)
 	// Shift: dst[i] = x[i] + alpha s[j(i)]. dst may be x.
@@ -59,6 +63,21 @@ type Ops interface {
 	// cross-entropy is exactly 0 for many examples, and a tie at the top of the
 	// ROC makes TPR at low FPR meaningless.
 	Loss64(loss, z, labels Mem, rows, cols int)
+	// LayerNorm (Ba, Kiros and Hinton 2016), after a residual sum: with h[c] =
+	// x[r,c] + y[r,c], m = Σ_c h[c]/cols and v = Σ_c (h[c]-m)²/cols,
+	// dst[r,c] = (h[c]-m) / sqrt(v + stabilizer) gain[c] + shift[c]. y may be none.
+	// dst may be x or y. stabilizer is positive.
+	LayerNorm(dst, x, y, gain, shift Mem, rows, cols int, stabilizer float64)
+	// Attention is self-attention of several heads (Vaswani et al. 2017) within
+	// each of several sequences, which lie one after the other: sequence s has the
+	// tokens from offsets[s] to offsets[s+1]. qkv is [Tokens, 3, Heads, Dim], the
+	// queries, keys and values; with i and j tokens of one sequence,
+	// dst[i,h,:] = Σ_j p[j] v[j,h,:], where p is the softmax over j, stabilised by
+	// the maximum, of Scale Σ_d q[i,h,d] k[j,h,d] + bias[h, Longest-1+j-i]. bias is
+	// [Heads, 2 Longest - 1] or none. offsets (Int32, [Sequences+1]) ascend from 0 to
+	// Tokens; others, and sequences of more than Longest tokens, are a device
+	// failure.
+	Attention(dst, qkv, offsets, bias Mem, a Attention)
 	// Argmax: dst[r] (Int32) = the lowest c with the largest z[r,c]; some c of
 	// the row if one of them is NaN.
 	Argmax(dst, z Mem, rows, cols int)
@@ -124,6 +143,13 @@ type TopK struct {
 	Queries, Bank, Dim, K int
 	First                 int // slot of the first candidate
 	Acc                   bool
+}
+
+// Attention describes the shapes of Ops.Attention.
+type Attention struct {
+	Tokens, Sequences, Heads, Dim int
+	Longest                       int // at least 1
+	Scale                         float64
 }
 
 // Gemm describes a product; see Ops.Gemm.

@@ -3,6 +3,7 @@ package kerneltest_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +87,14 @@ var mutants = []mutant{
 	{"keep hides NaN", "Keep", func(d kernels.Device) kernels.Device { return keepHidesNaN{d} }},
 	{"tanh leaves the tail of a vector", "Tanh", func(d kernels.Device) kernels.Device { return tanhLeavesTail{d} }},
 	{"tanh is off by 2⁻²⁰", "Tanh", func(d kernels.Device) kernels.Device { return tanhOff{d} }},
+	{"gelu by tanh", "GELU", func(d kernels.Device) kernels.Device { return geluTanh{d} }},
+	{"layer norm divides by n-1", "LayerNorm", func(d kernels.Device) kernels.Device { return normUnbiased{d} }},
+	{"layer norm forgets the residual", "LayerNorm", func(d kernels.Device) kernels.Device { return normForgets{d} }},
+	{"layer norm by the mean of squares", "LayerNorm", func(d kernels.Device) kernels.Device { return normCancels{d} }},
+	{"attention across sequences", "Attention", func(d kernels.Device) kernels.Device { return attendsAll{d} }},
+	{"attention turns the bias round", "Attention", func(d kernels.Device) kernels.Device { return turnsBias{d} }},
+	{"attention forgets the scale", "Attention", func(d kernels.Device) kernels.Device { return forgetsScale{d} }},
+	{"attention without the maximum", "Attention", func(d kernels.Device) kernels.Device { return attentionOverflows{d} }},
 	{"spread takes rows for columns", "Spread", func(d kernels.Device) kernels.Device { return spreadSwaps{d} }},
 	{"sum misses the last batch", "Sum", func(d kernels.Device) kernels.Device { return sumMisses{d} }},
 	{"softmax puts out one NaN", "Softmax", func(d kernels.Device) kernels.Device { return softmaxNaN{d} }},
@@ -265,6 +274,130 @@ func (d tanhOff) Tanh(dst, x kernels.Mem) {
 		out[i] *= 1 + 0x1p-20
 	}
 	d.UploadF64(dst, out)
+}
+
+type geluTanh struct{ kernels.Device }
+
+func (d geluTanh) GELU(dst, x kernels.Mem) {
+	out := peek(d.Device, x)
+	for i, v := range out {
+		out[i] = v / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v)))
+	}
+	d.UploadF64(dst, out)
+}
+
+type normUnbiased struct{ kernels.Device }
+
+func (d normUnbiased) LayerNorm(dst, x, y, gain, shift kernels.Mem, rows, cols int, stabilizer float64) {
+	g, n := peek(d.Device, gain), float64(cols)
+	for i := range g {
+		g[i] *= math.Sqrt((n - 1) / n)
+	}
+	other, err := d.Alloc(kernels.Elem, cols)
+	if err != nil {
+		panic(err)
+	}
+	defer d.Free(other)
+	d.UploadF64(other, g)
+	d.Device.LayerNorm(dst, x, y, other, shift, rows, cols, stabilizer)
+}
+
+type normForgets struct{ kernels.Device }
+
+func (d normForgets) LayerNorm(dst, x, y, gain, shift kernels.Mem, rows, cols int, stabilizer float64) {
+	if dst == x { // only in place
+		y = kernels.Mem{}
+	}
+	d.Device.LayerNorm(dst, x, y, gain, shift, rows, cols, stabilizer)
+}
+
+type normCancels struct{ kernels.Device }
+
+func (d normCancels) LayerNorm(dst, x, y, gain, shift kernels.Mem, rows, cols int, stabilizer float64) {
+	h, g, s := peek(d.Device, x), peek(d.Device, gain), peek(d.Device, shift)
+	if !y.None() {
+		ref.Add(h, h, peek(d.Device, y), 1, 1)
+	}
+	for r := range rows {
+		h := h[r*cols : (r+1)*cols]
+		var sum, squares float32
+		for _, v := range h {
+			sum += float32(v)
+			squares += float32(v) * float32(v)
+		}
+		mean := sum / float32(cols)
+		scale := 1 / math.Sqrt(float64(squares/float32(cols)-mean*mean)+stabilizer)
+		for c, v := range h {
+			h[c] = (v-float64(mean))*scale*g[c] + s[c]
+		}
+	}
+	d.UploadF64(dst, h)
+}
+
+type attendsAll struct{ kernels.Device }
+
+func (d attendsAll) Attention(dst, qkv, offsets, bias kernels.Mem, a kernels.Attention) {
+	if a.Sequences == 2 && bias.None() {
+		d.Device.Attention(dst, qkv, offsets, bias, a)
+		return
+	}
+	d.changed(dst, qkv, offsets, bias, a, func(_ []float64, o []int32) {
+		if a.Sequences == 3 && o[1]+1 < o[2] { // the second begins one token late
+			o[1]++
+		}
+	})
+}
+
+// changed is Attention on changed operands.
+func (d attendsAll) changed(dst, qkv, offsets, bias kernels.Mem, a kernels.Attention, change func(b []float64, o []int32)) {
+	out, x, ints := peek(d.Device, dst), peek(d.Device, qkv), make([]int32, offsets.N)
+	if err := d.DownloadInts(ints, offsets); err != nil {
+		panic(err)
+	}
+	var b []float64
+	if !bias.None() {
+		b = peek(d.Device, bias)
+	}
+	change(b, ints)
+	if err := ref.Attention(out, x, ints, b, ref.Heads(a)); err != nil {
+		panic(err)
+	}
+	d.UploadF64(dst, out)
+}
+
+type turnsBias struct{ kernels.Device }
+
+func (d turnsBias) Attention(dst, qkv, offsets, bias kernels.Mem, a kernels.Attention) {
+	attendsAll(d).changed(dst, qkv, offsets, bias, a, func(b []float64, _ []int32) {
+		for h := range a.Heads {
+			if b != nil {
+				slices.Reverse(b[h*(2*a.Longest-1) : (h+1)*(2*a.Longest-1)])
+			}
+		}
+	})
+}
+
+type forgetsScale struct{ kernels.Device }
+
+func (d forgetsScale) Attention(dst, qkv, offsets, bias kernels.Mem, a kernels.Attention) {
+	if a.Dim > 32 { // only beyond a panel
+		a.Scale = 1
+	}
+	d.Device.Attention(dst, qkv, offsets, bias, a)
+}
+
+// attentionOverflows loses what comes from scores beyond exp.
+type attentionOverflows struct{ kernels.Device }
+
+func (d attentionOverflows) Attention(dst, qkv, offsets, bias kernels.Mem, a kernels.Attention) {
+	d.Device.Attention(dst, qkv, offsets, bias, a)
+	most := 0.0
+	for _, x := range peek(d.Device, qkv) {
+		most = max(most, math.Abs(x))
+	}
+	if most*most*a.Scale > 88 && dst.N > 0 {
+		poke(d.Device, dst, dst.N-1, math.NaN())
+	}
 }
 
 type spreadSwaps struct{ kernels.Device }
