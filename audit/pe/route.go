@@ -104,8 +104,8 @@ type router struct {
 	dev     kernels.Device
 	bank    Bank
 	k, wide int // wanted, and found by the device
-	origin  []float64
-	bytes   *byteRows // the bank, from origin
+	turn    rotation
+	bytes   *byteRows // the bank, turned
 	query   *byteRows // a block of records, likewise
 	noBytes bool      // they decide too little: float32 comes first
 
@@ -123,11 +123,12 @@ type router struct {
 func newRouter(dev kernels.Device, bank Bank, k, block int) (*router, error) {
 	p, d := bank.X.Len(), bank.X.Dim()
 	words := byteWords(d)
-	r := &router{dev: dev, bank: bank, k: k, wide: min(found(k), p), origin: mean(bank)}
+	r := &router{dev: dev, bank: bank, k: k, wide: min(found(k), p), turn: newRotation(bank)}
 	r.bytes, r.query = newByteRows(p, d), newByteRows(block, d)
 	half, half8 := make([]float64, p), make([]float64, p)
+	scratch := make([]float64, d)
 	for i := range p {
-		r.bytes.set(i, bank.X.Row(i), r.origin)
+		r.bytes.set(i, bank.X.Row(i), r.turn, scratch)
 		square := sqNorm(bank.X.Row(i))
 		half[i], half8[i] = -square/2, -r.bytes.size[i]*r.bytes.size[i]/2
 		r.floatBound.norm = math.Max(r.floatBound.norm, math.Sqrt(square))
@@ -174,8 +175,11 @@ func (r *router) route(x []float32, first int, out *Nearest) error {
 	d := r.bank.X.Dim()
 	row := func(i int) []float32 { return x[i*d : (i+1)*d] }
 	rows := len(x) / d
+	scratch := sync.Pool{New: func() any { y := make([]float64, d); return &y }}
 	err := parallel(rows, func(i int) error {
-		if !r.query.set(i, row(i), r.origin) {
+		y := scratch.Get().(*[]float64)
+		defer scratch.Put(y)
+		if !r.query.set(i, row(i), r.turn, *y) {
 			return finiteRow("records", first+i, row(i))
 		}
 		return nil

@@ -2,9 +2,7 @@ package pe
 
 import "math"
 
-// byteRows are vectors x rounded to α·i with i bytes, after their origin has been
-// moved to where the bank's mean is, which changes no distance but makes the
-// bank's vectors shorter and the steps α finer.
+// byteRows are vectors x, moved and turned, and rounded to α·i with i bytes.
 type byteRows struct {
 	words []int32   // [rows, words]: four bytes each, the last of a row padded with zeros
 	scale []float32 // [rows], α: a vector's largest number is 127 of them
@@ -18,12 +16,13 @@ func newByteRows(rows, dim int) *byteRows {
 
 func byteWords(dim int) int { return (dim + 3) / 4 }
 
-// set rounds row i, which is x - origin, and says whether it is finite.
-func (b *byteRows) set(i int, x []float32, origin []float64) bool {
-	origin = origin[:len(x)]
+// set rounds x, turned by r, to row i, and says whether it is finite. scratch has
+// room for one vector.
+func (b *byteRows) set(i int, x []float32, r rotation, scratch []float64) bool {
+	y := scratch[:len(x)]
+	r.apply(y, x)
 	longest, squares := 0.0, 0.0
-	for j, v := range x {
-		d := float64(v) - origin[j]
+	for _, d := range y {
 		longest = max(longest, math.Abs(d))
 		squares += d * d
 	}
@@ -40,8 +39,8 @@ func (b *byteRows) set(i int, x []float32, origin []float64) bool {
 	rest := 0.0
 	for w := range words {
 		var word int32
-		for j := 4 * w; j < min(4*w+4, len(x)); j++ {
-			d := float64(x[j]) - origin[j]
+		for j := 4 * w; j < min(4*w+4, len(y)); j++ {
+			d := y[j]
 			// Rounding α may have made the largest 128 of them. The comparison with
 			// the number as it was rounded bounds the error whatever i is.
 			k := math.RoundToEven(d * inverse)
@@ -56,18 +55,4 @@ func (b *byteRows) set(i int, x []float32, origin []float64) bool {
 	}
 	b.scale[i], b.size[i], b.off[i] = alpha, math.Sqrt(squares), math.Sqrt(rest)
 	return !math.IsNaN(squares) && !math.IsInf(squares, 0)
-}
-
-// mean is that of the rows of a bank.
-func mean(bank Bank) []float64 {
-	m := make([]float64, bank.X.Dim())
-	for i := range bank.X.Len() {
-		for j, v := range bank.X.Row(i) {
-			m[j] += float64(v)
-		}
-	}
-	for j := range m {
-		m[j] /= float64(bank.X.Len())
-	}
-	return m
 }

@@ -122,7 +122,7 @@ func TestRouteMustLookAgain(t *testing.T) {
 		find := func() error { return ro.findByFloats(q.X) }
 		if name == "bytes" {
 			for i := range q.Len() {
-				ro.query.set(i, q.Row(i), ro.origin)
+				ro.query.set(i, q.Row(i), ro.turn, make([]float64, q.D))
 			}
 			bounds, find = ro.byteQuery, func() error { return ro.findByBytes(q.Len()) }
 		}
@@ -173,7 +173,7 @@ func TestBounds(t *testing.T) {
 		}
 		defer ro.free()
 		for i := range q.Len() {
-			ro.query.set(i, q.Row(i), ro.origin)
+			ro.query.set(i, q.Row(i), ro.turn, make([]float64, q.D))
 		}
 		for _, level := range []struct {
 			find  func() error
@@ -224,7 +224,7 @@ func TestRouteIsCertain(t *testing.T) {
 	}
 	defer ro.free()
 	for i := range q.Len() {
-		ro.query.set(i, q.Row(i), ro.origin)
+		ro.query.set(i, q.Row(i), ro.turn, make([]float64, q.D))
 	}
 	slots, dists := make([]int32, 5), make([]float64, 5)
 	unsettled := func(bound func(i int) queryBound) (n int) {
@@ -246,6 +246,33 @@ func TestRouteIsCertain(t *testing.T) {
 	}
 	if n := unsettled(func(i int) queryBound { return ro.floatBound.of(math.Sqrt(sqNorm(q.Row(i))), 0) }); n > 0 {
 		t.Errorf("%d of 300 records are not settled by floats", n)
+	}
+}
+
+// TestRotation: distances stay, and one large number is spread.
+func TestRotation(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 1))
+	for _, d := range []int{1, 2, 3, 4, 37, 64, 384} {
+		m := matrix(3, d, draws(r)["normal"])
+		turn := newRotation(Bank{X: m})
+		a, b := make([]float64, d), make([]float64, d)
+		turn.apply(a, m.Row(0))
+		turn.apply(b, m.Row(1))
+		s := 0.0
+		for j := range a {
+			s += (a[j] - b[j]) * (a[j] - b[j])
+		}
+		if want := sqDist(m.Row(0), m.Row(1)); !(math.Abs(s-want) <= 1e-14*float64(d+1)*want) {
+			t.Errorf("%d dimensions: distance %v, turned %v", d, want, s)
+		}
+	}
+	spike := &records.Matrix{D: 384, X: make([]float32, 384)}
+	turn := newRotation(Bank{X: spike})
+	spike.X[5] = 1
+	y := make([]float64, 384)
+	turn.apply(y, spike.X)
+	if top := max(slices.Max(y), -slices.Min(y)); top > .07 {
+		t.Errorf("a spike of 1 is still %v", top)
 	}
 }
 
