@@ -113,6 +113,13 @@ func (b *bestList) full() bool { return b.n == len(b.slot) }
 // last is the largest distance in a full list.
 func (b *bestList) last() float64 { return b.dist[len(b.dist)-1] }
 
+// putAll inserts candidates at one distance.
+func (b *bestList) putAll(dist float64, slots []int32) {
+	for _, s := range slots {
+		b.put(dist, s)
+	}
+}
+
 // put inserts a candidate, unless the list is full of nearer ones.
 func (b *bestList) put(dist float64, slot int32) {
 	i := b.n

@@ -3,6 +3,8 @@ package pe
 import (
 	"math"
 	"math/bits"
+
+	"github.com/aviary-audit/aviary/audit/records"
 )
 
 // rotation moves and turns vectors, which changes no distance, so that bytes hold
@@ -15,16 +17,16 @@ type rotation struct {
 	sign []float64 // ±1/√n, n the length of the number's transform
 }
 
-func newRotation(bank Bank) rotation {
-	d := bank.X.Dim()
+func newRotation(bank *records.Matrix) rotation {
+	d := bank.Dim()
 	r := rotation{make([]float64, d), make([]float64, d)}
-	for i := range bank.X.Len() {
-		for j, v := range bank.X.Row(i) {
+	for i := range bank.Len() {
+		for j, v := range bank.Row(i) {
 			r.mean[j] += float64(v)
 		}
 	}
 	for j := range r.mean {
-		r.mean[j] /= float64(bank.X.Len())
+		r.mean[j] /= float64(bank.Len())
 	}
 	for from := 0; from < d; {
 		n := transformLength(d - from)

@@ -102,7 +102,7 @@ func checkRoute(queries records.Vectors, bank Bank, k int) error {
 // router holds a bank on a device.
 type router struct {
 	dev     kernels.Device
-	bank    Bank
+	bank    *distinct
 	k, wide int // wanted, and found by the device
 	turn    rotation
 	bytes   *byteRows // the bank, turned
@@ -121,15 +121,17 @@ type router struct {
 
 // newRouter makes one for up to block records at once.
 func newRouter(dev kernels.Device, bank Bank, k, block int) (*router, error) {
-	p, d := bank.X.Len(), bank.X.Dim()
+	different := newDistinct(bank, k)
+	x := different.x
+	p, d := x.Len(), x.Dim()
 	words := byteWords(d)
-	r := &router{dev: dev, bank: bank, k: k, wide: min(found(k), p), turn: newRotation(bank)}
+	r := &router{dev: dev, bank: different, k: k, wide: min(found(k), p), turn: newRotation(x)}
 	r.bytes, r.query = newByteRows(p, d), newByteRows(block, d)
 	half, half8 := make([]float64, p), make([]float64, p)
 	scratch := make([]float64, d)
 	for i := range p {
-		r.bytes.set(i, bank.X.Row(i), r.turn, scratch)
-		square := sqNorm(bank.X.Row(i))
+		r.bytes.set(i, x.Row(i), r.turn, scratch)
+		square := sqNorm(x.Row(i))
 		half[i], half8[i] = -square/2, -r.bytes.size[i]*r.bytes.size[i]/2
 		r.floatBound.norm = math.Max(r.floatBound.norm, math.Sqrt(square))
 	}
@@ -154,7 +156,7 @@ func newRouter(dev kernels.Device, bank Bank, k, block int) (*router, error) {
 		r.free()
 		return nil, err
 	}
-	dev.UploadF32(r.b, bank.X.X)
+	dev.UploadF32(r.b, x.X)
 	dev.UploadF64(r.half, half)
 	dev.UploadInts(r.b8, r.bytes.words)
 	dev.UploadF32(r.scale8, r.bytes.scale)
@@ -172,7 +174,7 @@ func (r *router) free() {
 // route finds the nearest of a block of records, the first of which is number
 // first. It uses x up.
 func (r *router) route(x []float32, first int, out *Nearest) error {
-	d := r.bank.X.Dim()
+	d := r.bank.x.Dim()
 	row := func(i int) []float32 { return x[i*d : (i+1)*d] }
 	rows := len(x) / d
 	scratch := sync.Pool{New: func() any { y := make([]float64, d); return &y }}
@@ -232,7 +234,7 @@ func (r *router) route(x []float32, first int, out *Nearest) error {
 
 // findByBytes fills the lists of the first rows of query.
 func (r *router) findByBytes(rows int) error {
-	words := byteWords(r.bank.X.Dim())
+	words := byteWords(r.bank.x.Dim())
 	q, scale := r.q8.Slice(0, rows*words), r.qScale.Slice(0, rows)
 	r.dev.UploadInts(q, r.query.words[:rows*words])
 	r.dev.UploadF32(scale, r.query.scale[:rows])
@@ -242,7 +244,7 @@ func (r *router) findByBytes(rows int) error {
 
 // findByFloats fills the lists of x.
 func (r *router) findByFloats(x []float32) error {
-	d := r.bank.X.Dim()
+	d := r.bank.x.Dim()
 	rows := len(x) / d
 	q := r.q.Slice(0, len(x))
 	r.dev.UploadF32(q, x)
@@ -251,7 +253,7 @@ func (r *router) findByFloats(x []float32) error {
 }
 
 func (r *router) search(rows, dim int) kernels.TopK {
-	return kernels.TopK{Queries: rows, Bank: r.bank.X.Len(), Dim: dim, K: r.wide}
+	return kernels.TopK{Queries: rows, Bank: r.bank.x.Len(), Dim: dim, K: r.wide}
 }
 
 func (r *router) download(rows int) error {
@@ -278,30 +280,30 @@ func (r *router) settle(q []float32, i int, b queryBound, slots []int32, dists [
 		}
 		r.take(&best, q, rows[j:min(j+4, len(rows))])
 	}
-	return r.wide == r.bank.X.Len() || b.farther(scores[len(scores)-1], best.last())
+	return r.wide == r.bank.x.Len() || b.farther(scores[len(scores)-1], best.last())
 }
 
 // takeAll finds the k nearest of the whole bank by their exact distances.
 func (r *router) takeAll(q []float32, slots []int32, dists []float64) {
 	best := bestList{slots, dists, 0}
-	for j := int32(0); int(j) < r.bank.X.Len(); j += 4 {
+	for j := int32(0); int(j) < r.bank.x.Len(); j += 4 {
 		rows := []int32{j, j + 1, j + 2, j + 3}
-		r.take(&best, q, rows[:min(4, r.bank.X.Len()-int(j))])
+		r.take(&best, q, rows[:min(4, r.bank.x.Len()-int(j))])
 	}
 }
 
 // take puts up to four rows of the bank into the list.
 func (r *router) take(best *bestList, q []float32, rows []int32) {
-	x := r.bank.X
+	x := r.bank.x
 	if len(rows) < 4 {
 		for _, row := range rows {
-			best.put(sqDist(q, x.Row(int(row))), r.bank.slot(row))
+			best.putAll(sqDist(q, x.Row(int(row))), r.bank.slots[row])
 		}
 		return
 	}
 	d := sqDist4(q, x.Row(int(rows[0])), x.Row(int(rows[1])), x.Row(int(rows[2])), x.Row(int(rows[3])))
 	for i, row := range rows {
-		best.put(d[i], r.bank.slot(row))
+		best.putAll(d[i], r.bank.slots[row])
 	}
 }
 

@@ -249,12 +249,31 @@ func TestRouteIsCertain(t *testing.T) {
 	}
 }
 
+// TestRouteCopies: of many copies of few candidates the lowest slots count, and
+// no record needs all distances for them.
+func TestRouteCopies(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 1))
+	q, b := matrix(60, 8, draws(r)["normal"]), matrix(3000, 8, draws(r)["normal"])
+	for i := 40; i < b.Len(); i++ {
+		copy(b.Row(i), b.Row(i*7%40))
+	}
+	got, err := Route(t.Context(), cpu(t, 2), q, Bank{X: b}, 5, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameNearest(t, "copies", got, naive(q, b, nil, 5))
+	d := newDistinct(Bank{X: b}, 5)
+	if d.x.Len() != 40 || len(d.slots) != 40 || len(d.slots[0]) != 5 {
+		t.Errorf("%d different rows of 40, %d slots", d.x.Len(), len(d.slots[0]))
+	}
+}
+
 // TestRotation: distances stay, and one large number is spread.
 func TestRotation(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 1))
 	for _, d := range []int{1, 2, 3, 4, 37, 64, 384} {
 		m := matrix(3, d, draws(r)["normal"])
-		turn := newRotation(Bank{X: m})
+		turn := newRotation(m)
 		a, b := make([]float64, d), make([]float64, d)
 		turn.apply(a, m.Row(0))
 		turn.apply(b, m.Row(1))
@@ -267,7 +286,7 @@ func TestRotation(t *testing.T) {
 		}
 	}
 	spike := &records.Matrix{D: 384, X: make([]float32, 384)}
-	turn := newRotation(Bank{X: spike})
+	turn := newRotation(spike)
 	spike.X[5] = 1
 	y := make([]float64, 384)
 	turn.apply(y, spike.X)
