@@ -41,9 +41,16 @@ install scipy "scipy's Clopper-Pearson bounds, and all of Opacus" --no-deps
 install opt_einsum "all of Opacus" --no-deps
 install opacus "accounting and calibration by Opacus" --no-deps
 install faiss "routing by faiss" "" faiss-cpu
+# The encoder's peers: transformers, and what its model is exported with.
+install transformers "embeddings, all of them"
+install onnx "embeddings by onnxruntime"
+install onnxscript "embeddings by onnxruntime"
+install onnxruntime "embeddings by onnxruntime"
+# Not a peer: its values are in testdata (make oracles).
+install sentence_transformers "none, but make oracles cannot make the encoder's values" "" sentence-transformers
 
 "$venv/bin/python" - <<'PY'
-for name in ("numpy", "torch", "scipy", "opacus", "faiss"):
+for name in ("numpy", "torch", "scipy", "opacus", "faiss", "transformers", "onnxruntime"):
     try:
         print("peers:", name, __import__(name).__version__)
     except ImportError:

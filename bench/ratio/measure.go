@@ -45,7 +45,7 @@ func measureAll(ctx context.Context, o options, threads int, t *table) ([]result
 	defer dev.Close()
 	m := &measurer{opts: o, threads: threads, dev: dev, makers: works(dev, threads)}
 	t.Device = dev.Name()
-	for _, script := range []string{"bench/peers/gemm_peers.py", "bench/peers/torch_mlp.py", "bench/peers/torch_ibis.py", "bench/peers/accounting_peers.py", "bench/peers/routing_peers.py"} {
+	for _, script := range []string{"bench/peers/gemm_peers.py", "bench/peers/torch_mlp.py", "bench/peers/torch_ibis.py", "bench/peers/accounting_peers.py", "bench/peers/routing_peers.py", "bench/peers/encoder_peers.py"} {
 		p, err := startPeer(ctx, o.python, script, o.data, threads)
 		if err != nil {
 			if why := err.Error(); !slices.Contains(m.absent, why) {

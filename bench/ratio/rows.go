@@ -39,6 +39,12 @@ func rows() []row {
 	}
 	plain := []string{"step/plain/autograd", "step/plain/compile", "step/plain/manual"}
 	hvp := []string{"hvp/double-backward", "hvp/forward-over-reverse"}
+	for _, l := range bench.EmbedLoads {
+		name := "embed/" + l.Name
+		list = append(list,
+			row{name: name + " / onnxruntime", ours: name, peers: []string{name + "/onnxruntime", name + "/onnxruntime-fused"}, speed: true, target: 1},
+			row{name: name + " / torch", ours: name, peers: []string{name + "/torch", name + "/torch-compile"}, speed: true, target: 1.1})
+	}
 	return append(list,
 		row{name: "plain step / torch", ours: "plain", peers: plain, target: 0.85},
 		row{name: "DP step without noise / our plain step", ours: "dp", peers: []string{"plain"}, target: 1.05},
@@ -77,6 +83,9 @@ func works(dev kernels.Device, threads int) map[string]func() (*bench.Work, erro
 	}
 	for _, k := range []bench.Kind{bench.Plain, bench.DP, bench.DPNoise, bench.Gradient, bench.GradientHVP} {
 		m[string(k)] = func() (*bench.Work, error) { return bench.Step(dev, k) }
+	}
+	for _, l := range bench.EmbedLoads {
+		m["embed/"+l.Name] = func() (*bench.Work, error) { return bench.Embed(dev, l) }
 	}
 	m["refine"] = func() (*bench.Work, error) { return bench.Refine(dev) }
 	m["routing"] = func() (*bench.Work, error) {
