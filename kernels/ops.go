@@ -8,6 +8,9 @@ package kernels
 // float64. A NaN operand gives a NaN wherever the formula uses it: ReLU, Keep
 // and ClipFactor are written so that none hides one, and a row with a NaN logit
 // has NaN probabilities and losses.
+//
+// GELU, LayerNorm and Attention serve encoders, which only infer: tensor has no
+// product rules for them.
 type Ops interface {
 	// Gemm: dst[m,n] = act( (acc ? dst[m,n] : 0) + Σ_k op(a)[m,k] op(b)[k,n] + bias[n] ).
 	// a is [M,K], or [K,M] with TransA; b is [K,N], or [N,K] with TransB; bias

@@ -380,6 +380,16 @@ const (
 	PoolMax                  // the largest number of each column
 )
 
+// String is the way's name in files of sentence-transformers.
+func (p Pooling) String() string {
+	if int(p) < len(poolings) {
+		return poolings[p]
+	}
+	return fmt.Sprintf("Pooling(%d)", uint8(p))
+}
+
+var poolings = [...]string{"mean", "cls", "max"}
+
 // Embed gives a vector for each sequence, [sequences, Width], in their order;
 // with normalize, of length 1. It computes about BatchTokens tokens at a time, the
 // longest sequences first, and calls progress, unless that is nil, with the number

@@ -1,7 +1,9 @@
 package hf
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -275,6 +277,20 @@ func half(h uint16) float32 {
 		return math.Float32frombits(sign | 0x7f800000 | fraction<<13)
 	}
 	return math.Float32frombits(sign | (exponent+127-15)<<23 | fraction<<13)
+}
+
+// Sum is the SHA-256 of the weights' files, one after the other in the order of their
+// names, in hexadecimal.
+func (t *Tensors) Sum() (string, error) {
+	files := slices.Clone(t.files)
+	slices.SortFunc(files, func(a, b *os.File) int { return strings.Compare(a.Name(), b.Name()) })
+	sum := sha256.New()
+	for _, f := range files {
+		if _, err := io.Copy(sum, io.NewSectionReader(f, 0, math.MaxInt64)); err != nil {
+			return "", fmt.Errorf("hf: %s: %w", f.Name(), err)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // Close closes the files.

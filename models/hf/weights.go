@@ -29,6 +29,16 @@ func (f *Folder) Load(dev kernels.Device) (*models.Encoder, error) {
 	})
 }
 
+// WeightsSum tells weights apart: see Tensors.Sum.
+func (f *Folder) WeightsSum() (string, error) {
+	tensors, err := OpenTensors(f.Dir)
+	if err != nil {
+		return "", err
+	}
+	defer tensors.Close()
+	return tensors.Sum()
+}
+
 // tensor is the name of a parameter in files of this family, without prefix.
 func (n names) tensor(name string) string {
 	var layer int
