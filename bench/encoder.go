@@ -11,20 +11,22 @@ import (
 // MiniLMFolder is where `make data-minilm` puts all-MiniLM-L6-v2.
 const MiniLMFolder = "data/minilm"
 
-// EmbedLoad is a number of texts, and the least and greatest number of their tokens.
+// EmbedLoad is texts of several numbers of tokens, embedBatch of each: as when many
+// texts are sorted, padding costs those who pad nothing.
 type EmbedLoad struct {
-	Name               string
-	Count, Least, Most int
+	Name    string
+	Lengths []int
 }
 
-// EmbedLoads are short records of mixed lengths, and longer ones that are all alike,
-// where padding costs nobody anything. encoder_peers.py has the same.
-var EmbedLoads = []EmbedLoad{{"short", 256, 8, 64}, {"long", 64, 128, 128}}
+const embedBatch = 32
+
+// EmbedLoads are short and longer records. encoder_peers.py has the same.
+var EmbedLoads = []EmbedLoad{{"short", []int{12, 24, 40, 60}}, {"long", []int{128}}}
 
 func (l EmbedLoad) tokens() [][]int32 {
-	texts := make([][]int32, l.Count)
+	texts := make([][]int32, embedBatch*len(l.Lengths))
 	for i := range texts {
-		n := l.Least + i*37%(l.Most-l.Least+1)
+		n := l.Lengths[i%len(l.Lengths)]
 		texts[i] = append(texts[i], 101)
 		for j := range n - 2 {
 			texts[i] = append(texts[i], int32(1000+(i*131+j*17)%20000))

@@ -42,8 +42,8 @@ func rows() []row {
 	for _, l := range bench.EmbedLoads {
 		name := "embed/" + l.Name
 		list = append(list,
-			row{name: name + " / onnxruntime", ours: name, peers: []string{name + "/onnxruntime", name + "/onnxruntime-fused"}, speed: true, target: 1},
-			row{name: name + " / torch", ours: name, peers: []string{name + "/torch", name + "/torch-compile"}, speed: true, target: 1.1})
+			row{name: name + " / onnxruntime", ours: name, peers: []string{name + "/onnxruntime", name + "/onnxruntime-fused"}, speed: true, target: 1, slow: true},
+			row{name: name + " / torch", ours: name, peers: []string{name + "/torch", name + "/torch-compile"}, speed: true, target: 1.1, slow: true})
 	}
 	return append(list,
 		row{name: "plain step / torch", ours: "plain", peers: plain, target: 0.85},
