@@ -11,27 +11,27 @@ import (
 // MiniLMFolder is where `make data-minilm` puts all-MiniLM-L6-v2.
 const MiniLMFolder = "data/minilm"
 
-// EmbedLoad is texts of several numbers of tokens, embedBatch of each: as when many
-// texts are sorted, padding costs those who pad nothing.
+// EmbedLoad is texts in batches of one length each: as when many texts are sorted,
+// padding costs those who pad nothing.
 type EmbedLoad struct {
 	Name    string
-	Lengths []int
+	Batches [][2]int // texts, and tokens of each
 }
 
-const embedBatch = 32
-
 // EmbedLoads are short and longer records. encoder_peers.py has the same.
-var EmbedLoads = []EmbedLoad{{"short", []int{12, 24, 40, 60}}, {"long", []int{128}}}
+var EmbedLoads = []EmbedLoad{{"short", [][2]int{{32, 48}, {32, 16}}}, {"long", [][2]int{{16, 128}}}}
 
 func (l EmbedLoad) tokens() [][]int32 {
-	texts := make([][]int32, embedBatch*len(l.Lengths))
-	for i := range texts {
-		n := l.Lengths[i%len(l.Lengths)]
-		texts[i] = append(texts[i], 101)
-		for j := range n - 2 {
-			texts[i] = append(texts[i], int32(1000+(i*131+j*17)%20000))
+	var texts [][]int32
+	for _, b := range l.Batches {
+		for range b[0] {
+			i := len(texts)
+			text := []int32{101}
+			for j := range b[1] - 2 {
+				text = append(text, int32(1000+(i*131+j*17)%20000))
+			}
+			texts = append(texts, append(text, 102))
 		}
-		texts[i] = append(texts[i], 102)
 	}
 	return texts
 }

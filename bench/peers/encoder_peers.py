@@ -1,6 +1,5 @@
 """Sentence embeddings with all-MiniLM-L6-v2 by transformers (torch) and by onnxruntime,
-float32, from token ids: the layers, the mean over each text's tokens, length 1. Texts go
-in batches of BATCH, the longest first and padded, as sentence-transformers does it."""
+float32, from token ids: the layers, the mean over each text's tokens, length 1."""
 
 import contextlib
 import os
@@ -21,31 +20,20 @@ try:
 except ImportError:
     onnxruntime = None
 
-BATCH = 32
-# Numbers of tokens, each of BATCH texts: as when many texts are sorted, padding costs
+# The texts and tokens of each batch: as when many texts are sorted, padding costs
 # nothing. bench/encoder.go has the same.
-LOADS = {"short": (12, 24, 40, 60), "long": (128,)}
+LOADS = {"short": ((32, 48), (32, 16)), "long": ((16, 128),)}
 torch.set_num_threads(args.threads)
 torch.set_grad_enabled(False)
 
 
 def batches(load):
     """(ids, mask) for each batch, int64."""
-    lengths = LOADS[load]
-    texts = []
-    for i in range(BATCH * len(lengths)):
-        n = lengths[i % len(lengths)]
-        texts.append([101] + [1000 + (i * 131 + j * 17) % 20000 for j in range(n - 2)] + [102])
-    texts.sort(key=len, reverse=True)
-    out = []
-    for b in range(0, len(texts), BATCH):
-        part = texts[b : b + BATCH]
-        ids = np.zeros((len(part), len(part[0])), np.int64)
-        mask = np.zeros_like(ids)
-        for r, t in enumerate(part):
-            ids[r, : len(t)] = t
-            mask[r, : len(t)] = 1
-        out.append((ids, mask))
+    out, i = [], 0
+    for texts, tokens in LOADS[load]:
+        ids = [[101] + [1000 + (r * 131 + j * 17) % 20000 for j in range(tokens - 2)] + [102] for r in range(i, i + texts)]
+        out.append((np.array(ids, np.int64), np.ones((texts, tokens), np.int64)))
+        i += texts
     return out
 
 
