@@ -36,7 +36,7 @@ type addedSet struct {
 func readAdded(list []addedJSON, vocabulary map[string]int32, normalize normalizer) (raw, normalized *addedSet, ids map[string]int32, err error) {
 	ids = map[string]int32{}
 	byID := map[int32]addedToken{}
-	next, most := int32(len(vocabulary)), int32(-1)
+	next := int32(len(vocabulary))
 	for i, j := range list {
 		if j.Content == "" || j.ID == nil || *j.ID < 0 || *j.ID >= maxID {
 			return nil, nil, nil, fmt.Errorf("added token %d has no content, or no id from 0 to %d", i, maxID-1)
@@ -64,7 +64,6 @@ func readAdded(list []addedJSON, vocabulary map[string]int32, normalize normaliz
 			return nil, nil, nil, fmt.Errorf("added tokens %q and %q have the same id, %d", old.Content, j.Content, id)
 		}
 		ids[j.Content], byID[id] = id, a
-		most = max(most, id)
 	}
 	raw, normalized = &addedSet{empty: true}, &addedSet{empty: true}
 	for _, a := range byID {

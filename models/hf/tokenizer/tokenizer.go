@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -18,7 +20,6 @@ type Tokenizer struct {
 	post            post
 	limit           int  // the file's own limit of tokens, 0 if it has none
 	left            bool // what is too long loses its beginning
-	ids             map[string]int32
 	size            int
 	workers         sync.Pool
 }
@@ -87,10 +88,11 @@ func parse(data []byte) (t *Tokenizer, err error) {
 	if t.limit, t.left, err = f.Truncation.read(t.Special()); err != nil {
 		return nil, err
 	}
-	if t.raw, t.normalized, t.ids, err = readAdded(f.Added, t.model.tokens(), t.normalize); err != nil {
+	var added map[string]int32
+	if t.raw, t.normalized, added, err = readAdded(f.Added, t.model.tokens(), t.normalize); err != nil {
 		return nil, err
 	}
-	for _, ids := range []map[string]int32{t.model.tokens(), t.ids} {
+	for _, ids := range []map[string]int32{t.model.tokens(), added} {
 		for _, id := range ids {
 			t.size = max(t.size, int(id)+1)
 		}
@@ -106,14 +108,6 @@ func parse(data []byte) (t *Tokenizer, err error) {
 
 // Len is one more than the largest id, so the number of rows that an embedding needs.
 func (t *Tokenizer) Len() int { return t.size }
-
-// ID is the id of a token, if there is such a token.
-func (t *Tokenizer) ID(token string) (id int32, ok bool) {
-	if id, ok = t.ids[token]; !ok {
-		id, ok = t.model.tokens()[token]
-	}
-	return id, ok
-}
 
 // Special is how many special tokens Encode puts around each text.
 func (t *Tokenizer) Special() int { return len(t.post.before) + len(t.post.behind) }
@@ -204,7 +198,7 @@ func (w *worker) word(m model, s string) {
 		if len(w.words) >= mostWords {
 			clear(w.words)
 		}
-		w.words[string([]byte(s))] = append([]int32(nil), w.ids[before:]...)
+		w.words[strings.Clone(s)] = slices.Clone(w.ids[before:])
 		return
 	}
 	w.ids = append(w.ids, known...)

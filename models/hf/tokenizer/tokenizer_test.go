@@ -27,12 +27,6 @@ func TestSmall(t *testing.T) {
 	if tok.Len() != 8 || tok.Special() != 2 {
 		t.Errorf("%d tokens, %d special", tok.Len(), tok.Special())
 	}
-	if id, ok := tok.ID("new"); id != 7 || !ok {
-		t.Errorf("new is %d, %v", id, ok)
-	}
-	if id, ok := tok.ID("old"); ok {
-		t.Errorf("old is %d", id)
-	}
 	for _, c := range []struct {
 		text  string
 		limit int

@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// The reference mixes the Unicode versions of several Rust crates (8 for
-// punctuation, 16 for letters), none of which is Go's. unicode.bin.gz holds the
+// The reference mixes the Unicode versions of several Rust crates (old for
+// punctuation, 17 for small letters), none of which is Go's. unicode.bin.gz holds the
 // properties as it sees them: runs of a length and flags, both varints, made by
 // bench/peers/oracles_tokenizer.py.
 //
