@@ -7,7 +7,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 SOURCES := $(shell find . -name '*.go' -o -name '*.c' -o -name '*.h' -o -name 'go.mod' | grep -v '/bench/.venv/')
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check unit race asan avx512 fuzz test-interop data peers bench reproduce-mnist reproduce-fashion reproduce-interference reproduce-ablation reproduce-tune data-fashion data-debian oracles clean
+.PHONY: help build demo test check unit race asan avx512 fuzz test-interop data peers bench reproduce-mnist reproduce-fashion reproduce-interference reproduce-ablation reproduce-tune data-fashion data-debian data-minilm test-minilm oracles clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -24,7 +24,7 @@ demo: $(BIN) ## audit a network on real MNIST digits and write aviary-demo/repor
 test: check unit ## run every check and every test (under 8 minutes on 2 cores)
 
 check: ## gofmt, vet, staticcheck
-	@bad=$$(gofmt -l audit bench/*.go bench/ratio bench/debian bench/fashion bench/reproduce cmd internal interop kernels models report tensor) || exit 1; \
+	@bad=$$(gofmt -l audit bench/*.go bench/ratio bench/debian bench/fashion bench/minilm bench/reproduce cmd internal interop kernels models report tensor) || exit 1; \
 	 if [ -n "$$bad" ]; then echo "not gofmt-clean:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
@@ -68,6 +68,12 @@ reproduce-mnist: $(BIN) ## repeat the paper's MNIST row, 5 sets x 3 audits (need
 
 data-debian: ## fetch real text of 2,000 pseudo-users, for audits of Private Evolution, into data/debian
 	sh bench/fetch-debian.sh
+
+data-minilm: ## fetch the sentence encoder all-MiniLM-L6-v2 (83 MB) into data/minilm
+	$(GO) run ./bench/minilm data/minilm
+
+test-minilm: data-minilm ## compare the encoder's embeddings with those of sentence-transformers
+	$(GO) test -count=1 -v -run 'MiniLM' ./models/hf
 
 data-fashion: ## fetch Fashion-MNIST into data/fashion
 	$(GO) run ./bench/fashion data/fashion

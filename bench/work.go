@@ -18,6 +18,7 @@ type Work struct {
 	Flops float64 // of the matrix products, for one Run
 	Run   func() error
 	Free  func()
+	Long  bool // one Run takes seconds
 }
 
 // Shape is a product [M,K] [K,N]. Layout says for either operand whether it is

@@ -36,6 +36,7 @@ void av_add(av_cpu *d, float *dst, const float *x, const float *y, int64_t n, fl
 void av_mul(av_cpu *d, float *dst, const float *x, const float *y, int64_t n, int acc);
 void av_keep(av_cpu *d, float *dst, const float *x, const float *mask, int64_t n);
 void av_tanh(av_cpu *d, float *dst, const float *x, int64_t n);
+void av_gelu(av_cpu *d, float *dst, const float *x, int64_t n);
 void av_clip_factor(av_cpu *d, float *dst, const float *sq, int64_t n, float clip);
 
 typedef struct {
@@ -60,6 +61,21 @@ int64_t av_sub_one_hot(av_cpu *d, float *dst, const float *p, const int32_t *y, 
 int64_t av_loss64(av_cpu *d, double *loss, const float *z, const int32_t *y, int64_t rows, int64_t cols);
 void av_argmax(av_cpu *d, int32_t *dst, const float *z, int64_t rows, int64_t cols);
 
+// y may be NULL.
+void av_layer_norm(av_cpu *d, float *dst, const float *x, const float *y, const float *gain, const float *shift,
+                   int64_t rows, int64_t cols, float stabilizer);
+
+typedef struct {
+	int64_t tokens, sequences, heads, dim, longest;
+	float scale;
+} av_attention_shape;
+
+enum { AV_NO_MEMORY = -2 };
+
+// bias may be NULL. Returns -1, the number of a wrong offset, or AV_NO_MEMORY.
+int64_t av_attention(av_cpu *d, float *dst, const float *qkv, const int32_t *offsets, const float *bias,
+                     const av_attention_shape *s);
+
 typedef struct {
 	int64_t queries, bank, dim, k, first;
 	int acc;
@@ -68,6 +84,8 @@ typedef struct {
 // bias may be NULL.
 void av_top_k(av_cpu *d, float *score, int32_t *slot, const float *q, const float *bank, const float *bias,
               const av_top_k_shape *s);
+void av_top_k_bytes(av_cpu *d, float *score, int32_t *slot, const int32_t *q, const int32_t *bank, const float *q_scale,
+                    const float *scale, const float *bias, const av_top_k_shape *s);
 
 int64_t av_gather(av_cpu *d, float *dst, const float *src, const int32_t *index, int64_t rows, int64_t cols,
                   int64_t src_rows);

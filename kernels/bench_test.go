@@ -108,6 +108,44 @@ func BenchmarkOps(b *testing.B) {
 	}
 }
 
+// BenchmarkTopK is the search of the 5 and the 13 nearest in a bank of 8,192, of
+// 384 dimensions, on one thread.
+func BenchmarkTopK(b *testing.B) {
+	t := kernels.TopK{Queries: 1120, Bank: 8192, Dim: 384}
+	for isa := kernels.AVX2; isa <= kernels.BestISA(); isa++ {
+		dev := openCPU(b, kernels.CPUOptions{ISA: isa, Threads: 1})
+		r := rand.New(rand.NewPCG(4, 4))
+		q, bank := upload(b, dev, random(r, t.Queries*t.Dim)), upload(b, dev, random(r, t.Bank*t.Dim))
+		qBytes, bankBytes := uploadInts(b, dev, r, q.N/4), uploadInts(b, dev, r, bank.N/4)
+		for _, t.K = range []int{5, 13, 32} {
+			score := upload(b, dev, make([]float32, t.Queries*t.K))
+			slot := uploadInts(b, dev, r, t.Queries*t.K)
+			b.Run(fmt.Sprintf("%v/k=%d", isa, t.K), func(b *testing.B) {
+				report(b, 2*float64(t.Queries*t.Bank*t.Dim), "GF/s", func() { dev.TopK(score, slot, q, bank, kernels.Mem{}, t) })
+			})
+			b.Run(fmt.Sprintf("%v/bytes/k=%d", isa, t.K), func(b *testing.B) {
+				report(b, 2*float64(t.Queries*t.Bank*t.Dim), "GF/s", func() {
+					dev.TopKBytes(score, slot, qBytes, bankBytes, q.Slice(0, t.Queries), bank.Slice(0, t.Bank), kernels.Mem{}, t)
+				})
+			})
+		}
+	}
+}
+
+// uploadInts is n random words on the device.
+func uploadInts(b *testing.B, dev kernels.Device, r *rand.Rand, n int) kernels.Mem {
+	m, err := dev.Alloc(kernels.Int32, n)
+	if err != nil {
+		b.Fatal(err)
+	}
+	x := make([]int32, n)
+	for i := range x {
+		x[i] = int32(r.Uint32())
+	}
+	dev.UploadInts(m, x)
+	return m
+}
+
 // report runs f b.N times and reports billions of `work` per second, of wall and
 // of CPU time, and the best of the wall times.
 func report(b *testing.B, work float64, unit string, f func()) {

@@ -120,6 +120,13 @@ func checkTanh(dst, x Mem) {
 	apart(op, dst, "x", x)
 }
 
+func checkGELU(dst, x Mem) {
+	const op = "GELU"
+	want(op, "dst", dst, Elem, dst.N)
+	want(op, "x", x, Elem, dst.N)
+	sameOrApart(op, dst, "x", x)
+}
+
 func checkPer(op string, p Per) {
 	sizes(op, p.Batch, p.Rows, p.Cols)
 	if p.Axis != PerRow && p.Axis != PerCol {
@@ -251,8 +258,67 @@ func checkArgmax(dst, z Mem, rows, cols int) {
 	want(op, "z", z, Elem, rows*cols)
 }
 
+func checkLayerNorm(dst, x, y, gain, shift Mem, rows, cols int, stabilizer float64) {
+	const op = "LayerNorm"
+	sizes(op, rows, cols)
+	if !(stabilizer > 0) {
+		refuse(op, "stabilizer is %v, expected a positive number", stabilizer)
+	}
+	want(op, "dst", dst, Elem, rows*cols)
+	want(op, "x", x, Elem, rows*cols)
+	want(op, "gain", gain, Elem, cols)
+	want(op, "shift", shift, Elem, cols)
+	sameOrApart(op, dst, "x", x)
+	if !y.None() {
+		want(op, "y", y, Elem, rows*cols)
+		sameOrApart(op, dst, "y", y)
+	}
+	apart(op, dst, "gain", gain)
+	apart(op, dst, "shift", shift)
+}
+
+func checkAttention(dst, qkv, offsets, bias Mem, a Attention) {
+	const op = "Attention"
+	sizes(op, a.Tokens, a.Sequences, a.Heads, a.Dim)
+	if a.Longest < 1 {
+		refuse(op, "sequences of at most %d tokens, expected at least 1", a.Longest)
+	}
+	want(op, "dst", dst, Elem, a.Tokens*a.Heads*a.Dim)
+	want(op, "qkv", qkv, Elem, 3*a.Tokens*a.Heads*a.Dim)
+	want(op, "offsets", offsets, Int32, a.Sequences+1)
+	apart(op, dst, "qkv", qkv)
+	if !bias.None() {
+		want(op, "bias", bias, Elem, a.Heads*(2*a.Longest-1))
+		apart(op, dst, "bias", bias)
+	}
+}
+
 func checkTopK(score, slot, q, bank, bias Mem, t TopK) {
 	const op = "TopK"
+	checkSearch(op, score, slot, bias, t)
+	want(op, "q", q, Elem, t.Queries*t.Dim)
+	want(op, "bank", bank, Elem, t.Bank*t.Dim)
+	apart(op, score, "q", q)
+	apart(op, score, "bank", bank)
+}
+
+func checkTopKBytes(score, slot, q, bank, qScale, scale, bias Mem, t TopK) {
+	const op = "TopKBytes"
+	checkSearch(op, score, slot, bias, t)
+	if t.Dim%4 != 0 {
+		refuse(op, "%d dimensions, expected a multiple of 4", t.Dim)
+	}
+	want(op, "q", q, Int32, t.Queries*t.Dim/4)
+	want(op, "bank", bank, Int32, t.Bank*t.Dim/4)
+	want(op, "qScale", qScale, Elem, t.Queries)
+	want(op, "scale", scale, Elem, t.Bank)
+	apart(op, slot, "q", q)
+	apart(op, slot, "bank", bank)
+	apart(op, score, "qScale", qScale)
+	apart(op, score, "scale", scale)
+}
+
+func checkSearch(op string, score, slot, bias Mem, t TopK) {
 	sizes(op, t.Queries, t.Bank, t.Dim)
 	if t.K < 1 || t.K > MaxTopK {
 		refuse(op, "k is %d, expected 1 to %d", t.K, MaxTopK)
@@ -265,10 +331,6 @@ func checkTopK(score, slot, q, bank, bias Mem, t TopK) {
 	}
 	want(op, "score", score, Elem, t.Queries*t.K)
 	want(op, "slot", slot, Int32, t.Queries*t.K)
-	want(op, "q", q, Elem, t.Queries*t.Dim)
-	want(op, "bank", bank, Elem, t.Bank*t.Dim)
-	apart(op, score, "q", q)
-	apart(op, score, "bank", bank)
 	if !bias.None() {
 		want(op, "bias", bias, Elem, t.Bank)
 		apart(op, score, "bias", bias)

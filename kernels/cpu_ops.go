@@ -16,6 +16,12 @@ package kernels
 // #cgo nocallback av_keep
 // #cgo noescape av_tanh
 // #cgo nocallback av_tanh
+// #cgo noescape av_gelu
+// #cgo nocallback av_gelu
+// #cgo noescape av_layer_norm
+// #cgo nocallback av_layer_norm
+// #cgo noescape av_attention
+// #cgo nocallback av_attention
 // #cgo noescape av_clip_factor
 // #cgo nocallback av_clip_factor
 // #cgo noescape av_scale_by
@@ -44,6 +50,8 @@ package kernels
 // #cgo nocallback av_argmax
 // #cgo noescape av_top_k
 // #cgo nocallback av_top_k
+// #cgo noescape av_top_k_bytes
+// #cgo nocallback av_top_k_bytes
 // #cgo noescape av_gather
 // #cgo nocallback av_gather
 // #cgo noescape av_crop_flip
@@ -54,6 +62,8 @@ package kernels
 // #cgo nocallback av_normal
 // #include "abi.h"
 import "C"
+
+import "github.com/aviary-audit/aviary/kernels/ref"
 
 // The operations of the CPU device: check, take the lock, call C. Pointers into
 // Go memory are pinned by the call alone; nothing is kept.
@@ -136,6 +146,15 @@ func (d *cpu) Tanh(dst, x Mem) {
 	defer d.mu.Unlock()
 	if run {
 		C.av_tanh(d.c, f32(dst), f32(x), size(dst.N))
+	}
+}
+
+func (d *cpu) GELU(dst, x Mem) {
+	checkGELU(dst, x)
+	run := d.launch("GELU", dst, x)
+	defer d.mu.Unlock()
+	if run {
+		C.av_gelu(d.c, f32(dst), f32(x), size(dst.N))
 	}
 }
 
@@ -270,14 +289,54 @@ func (d *cpu) Argmax(dst, z Mem, rows, cols int) {
 	}
 }
 
+func (d *cpu) LayerNorm(dst, x, y, gain, shift Mem, rows, cols int, stabilizer float64) {
+	checkLayerNorm(dst, x, y, gain, shift, rows, cols, stabilizer)
+	run := d.launch("LayerNorm", dst, x, y, gain, shift)
+	defer d.mu.Unlock()
+	if run {
+		C.av_layer_norm(d.c, f32(dst), f32(x), f32(y), f32(gain), f32(shift), size(rows), size(cols), C.float(stabilizer))
+	}
+}
+
+func (d *cpu) Attention(dst, qkv, offsets, bias Mem, a Attention) {
+	checkAttention(dst, qkv, offsets, bias, a)
+	run := d.launch("Attention", dst, qkv, offsets, bias)
+	defer d.mu.Unlock()
+	if !run {
+		return
+	}
+	s := C.av_attention_shape{tokens: size(a.Tokens), sequences: size(a.Sequences), heads: size(a.Heads), dim: size(a.Dim),
+		longest: size(a.Longest), scale: C.float(a.Scale)}
+	switch bad := C.av_attention(d.c, f32(dst), f32(qkv), i32(offsets), f32(bias), &s); {
+	case bad == C.AV_NO_MEMORY:
+		d.fail("Attention", "the system gave no memory for the scores of sequences of up to %d tokens", a.Longest)
+	case bad >= 0:
+		d.fail("Attention", "%v", ref.BadOffset(slice[int32](offsets), int(bad), ref.Heads(a)))
+	}
+}
+
 func (d *cpu) TopK(score, slot, q, bank, bias Mem, t TopK) {
 	checkTopK(score, slot, q, bank, bias, t)
 	run := d.launch("TopK", score, slot, q, bank, bias)
 	defer d.mu.Unlock()
 	if run {
-		s := C.av_top_k_shape{queries: size(t.Queries), bank: size(t.Bank), dim: size(t.Dim), k: size(t.K), first: size(t.First), acc: flag(t.Acc)}
+		s := t.c()
 		C.av_top_k(d.c, f32(score), i32(slot), f32(q), f32(bank), f32(bias), &s)
 	}
+}
+
+func (d *cpu) TopKBytes(score, slot, q, bank, qScale, scale, bias Mem, t TopK) {
+	checkTopKBytes(score, slot, q, bank, qScale, scale, bias, t)
+	run := d.launch("TopKBytes", score, slot, q, bank, qScale, scale, bias)
+	defer d.mu.Unlock()
+	if run {
+		s := t.c()
+		C.av_top_k_bytes(d.c, f32(score), i32(slot), i32(q), i32(bank), f32(qScale), f32(scale), f32(bias), &s)
+	}
+}
+
+func (t TopK) c() C.av_top_k_shape {
+	return C.av_top_k_shape{queries: size(t.Queries), bank: size(t.Bank), dim: size(t.Dim), k: size(t.K), first: size(t.First), acc: flag(t.Acc)}
 }
 
 func (d *cpu) Gather(dst, src, index Mem, rows, cols int) {

@@ -1,4 +1,4 @@
-// Operations on each element: fill, copy, add, mul, keep, tanh, clip factor.
+// Operations on each element: fill, copy, add, mul, keep, tanh, GELU, clip factor.
 // They are bound by memory; a piece of GRAIN elements takes several microseconds,
 // below which a second thread does not pay.
 #include <string.h>
@@ -18,7 +18,8 @@ typedef struct {
 #include "each_isa.h"
 
 static const av_range_task fills[] = AV_PICK(fill), adds[] = AV_PICK(add), muls[] = AV_PICK(mul),
-                           keeps[] = AV_PICK(keep), tanhs[] = AV_PICK(tanh_all), clip_factors[] = AV_PICK(clip_factor);
+                           keeps[] = AV_PICK(keep), tanhs[] = AV_PICK(tanh_all), gelus[] = AV_PICK(gelu_all),
+                           clip_factors[] = AV_PICK(clip_factor);
 
 void av_fill(av_cpu *d, float *dst, int64_t n, float value) {
 	elementwise e = {.dst = dst, .alpha = value};
@@ -53,6 +54,11 @@ void av_keep(av_cpu *d, float *dst, const float *x, const float *mask, int64_t n
 void av_tanh(av_cpu *d, float *dst, const float *x, int64_t n) {
 	elementwise e = {.dst = dst, .x = x};
 	av_split(d, n, GRAIN / 4, tanhs[d->isa], &e);
+}
+
+void av_gelu(av_cpu *d, float *dst, const float *x, int64_t n) {
+	elementwise e = {.dst = dst, .x = x};
+	av_split(d, n, GRAIN / 4, gelus[d->isa], &e);
 }
 
 void av_clip_factor(av_cpu *d, float *dst, const float *sq, int64_t n, float clip) {

@@ -50,6 +50,18 @@ AV_TARGET static void AV_(tanh_all)(const void *arg, int64_t begin, int64_t end)
 	if (i < end) vec_store_part(e->dst + i, AV_(fm_tanh)(vec_load_part(e->x + i, end - i)), end - i);
 }
 
+AV_INLINE vec AV_(gelu_one)(vec x) {
+	vec half = AV_(fm_erfc_abs)(x * vec_set(0.70710678118654752f)) * vec_set(0.5f);
+	return x * vec_pick((uvec)(x < vec_set(0)), half, vec_set(1) - half);
+}
+
+AV_TARGET static void AV_(gelu_all)(const void *arg, int64_t begin, int64_t end) {
+	const elementwise *e = arg;
+	int64_t i = begin;
+	for (; i + AV_LANES <= end; i += AV_LANES) vec_store(e->dst + i, AV_(gelu_one)(vec_load(e->x + i)));
+	if (i < end) vec_store_part(e->dst + i, AV_(gelu_one)(vec_load_part(e->x + i, end - i)), end - i);
+}
+
 // NaN stays NaN.
 AV_TARGET static void AV_(clip_factor)(const void *arg, int64_t begin, int64_t end) {
 	const elementwise *e = arg;

@@ -14,6 +14,7 @@
 #define _mm512_castpd_ps simde_mm512_castpd_ps
 #define _mm512_castps_pd simde_mm512_castps_pd
 #define _mm512_loadu_ps simde_mm512_loadu_ps
+#define _mm512_madd_epi16 simde_mm512_madd_epi16
 #define _mm512_mask_blend_epi32 simde_mm512_mask_blend_epi32
 #define _mm512_mask_blend_ps simde_mm512_mask_blend_ps
 #define _mm512_movepi32_mask simde_mm512_movepi32_mask

@@ -8,6 +8,9 @@ package kernels
 // float64. A NaN operand gives a NaN wherever the formula uses it: ReLU, Keep
 // and ClipFactor are written so that none hides one, and a row with a NaN logit
 // has NaN probabilities and losses.
+//
+// GELU, LayerNorm and Attention serve encoders, which only infer: tensor has no
+// product rules for them.
 type Ops interface {
 	// Gemm: dst[m,n] = act( (acc ? dst[m,n] : 0) + Σ_k op(a)[m,k] op(b)[k,n] + bias[n] ).
 	// a is [M,K], or [K,M] with TransA; b is [K,N], or [N,K] with TransB; bias
@@ -28,6 +31,10 @@ type Ops interface {
 	Keep(dst, x, mask Mem)
 	// Tanh: dst[i] = tanh(x[i]).
 	Tanh(dst, x Mem)
+
+	// GELU: dst[i] = x[i]/2 (1 + erf(x[i]/√2)), the Gaussian error linear unit
+	// (Hendrycks and Gimpel 2016). dst may be x.
+	GELU(dst, x Mem)
 
 	// ScaleBy: dst[i] (+)= x[i] s[j(i)], with j as Per says. dst may be x unless acc.
 	ScaleBy(dst, x, s Mem, p Per, acc bool)
@@ -59,6 +66,21 @@ type Ops interface {
 	// cross-entropy is exactly 0 for many examples, and a tie at the top of the
 	// ROC makes TPR at low FPR meaningless.
 	Loss64(loss, z, labels Mem, rows, cols int)
+	// LayerNorm (Ba, Kiros and Hinton 2016), after a residual sum: with h[c] =
+	// x[r,c] + y[r,c], m = Σ_c h[c]/cols and v = Σ_c (h[c]-m)²/cols,
+	// dst[r,c] = (h[c]-m) / sqrt(v + stabilizer) gain[c] + shift[c]. y may be none.
+	// dst may be x or y. stabilizer is positive.
+	LayerNorm(dst, x, y, gain, shift Mem, rows, cols int, stabilizer float64)
+	// Attention is self-attention of several heads (Vaswani et al. 2017) within
+	// each of several sequences, which lie one after the other: sequence s has the
+	// tokens from offsets[s] to offsets[s+1]. qkv is [Tokens, 3, Heads, Dim], the
+	// queries, keys and values; with i and j tokens of one sequence,
+	// dst[i,h,:] = Σ_j p[j] v[j,h,:], where p is the softmax over j, stabilised by
+	// the maximum, of Scale Σ_d q[i,h,d] k[j,h,d] + bias[h, Longest-1+j-i]. bias is
+	// [Heads, 2 Longest - 1] or none. offsets (Int32, [Sequences+1]) ascend from 0 to
+	// Tokens; others, and sequences of more than Longest tokens, are a device
+	// failure.
+	Attention(dst, qkv, offsets, bias Mem, a Attention)
 	// Argmax: dst[r] (Int32) = the lowest c with the largest z[r,c]; some c of
 	// the row if one of them is NaN.
 	Argmax(dst, z Mem, rows, cols int)
@@ -71,6 +93,12 @@ type Ops interface {
 	// equals, so that parts of a bank come in ascending order of First. A NaN or
 	// -Inf is never kept; places for which there is no score hold -Inf and slot -1.
 	TopK(score, slot, q, bank, bias Mem, t TopK)
+	// TopKBytes is TopK for vectors of signed bytes with a scale for each:
+	// s[r,p] = (Σ_k q[r,k] bank[p,k]) qScale[r] scale[p] + bias[p]. An Int32 of q
+	// [Queries, Dim/4] or bank [Bank, Dim/4] holds four of them, the first in its
+	// lowest bits. The sum is an integer; turning it into an element and the three
+	// operations after it, in the order written, round once each.
+	TopKBytes(score, slot, q, bank, qScale, scale, bias Mem, t TopK)
 
 	// Gather: dst[r,:] = src[index[r],:] for r < rows; rows of cols elements.
 	// index holds Int32. An index outside src is a device failure.
@@ -118,6 +146,13 @@ type TopK struct {
 	Queries, Bank, Dim, K int
 	First                 int // slot of the first candidate
 	Acc                   bool
+}
+
+// Attention describes the shapes of Ops.Attention.
+type Attention struct {
+	Tokens, Sequences, Heads, Dim int
+	Longest                       int // at least 1
+	Scale                         float64
 }
 
 // Gemm describes a product; see Ops.Gemm.

@@ -56,6 +56,11 @@ func (d *reference) Tanh(dst, x Mem) {
 	d.launch("Tanh", []Mem{dst, x}, done(func() { ref.Tanh(floats(dst), floats(x)) }))
 }
 
+func (d *reference) GELU(dst, x Mem) {
+	checkGELU(dst, x)
+	d.launch("GELU", []Mem{dst, x}, done(func() { ref.GELU(floats(dst), floats(x)) }))
+}
+
 func (d *reference) ScaleBy(dst, x, s Mem, p Per, acc bool) {
 	checkScaleBy(dst, x, s, p, acc)
 	d.launch("ScaleBy", []Mem{dst, x, s}, done(func() {
@@ -147,10 +152,31 @@ func (d *reference) Argmax(dst, z Mem, rows, cols int) {
 	}))
 }
 
+func (d *reference) LayerNorm(dst, x, y, gain, shift Mem, rows, cols int, stabilizer float64) {
+	checkLayerNorm(dst, x, y, gain, shift, rows, cols, stabilizer)
+	d.launch("LayerNorm", []Mem{dst, x, y, gain, shift}, done(func() {
+		ref.LayerNorm(floats(dst), floats(x), floats(y), floats(gain), floats(shift), rows, cols, stabilizer)
+	}))
+}
+
+func (d *reference) Attention(dst, qkv, offsets, bias Mem, a Attention) {
+	checkAttention(dst, qkv, offsets, bias, a)
+	d.launch("Attention", []Mem{dst, qkv, offsets, bias}, func() error {
+		return ref.Attention(floats(dst), floats(qkv), ints(offsets), floats(bias), ref.Heads(a))
+	})
+}
+
 func (d *reference) TopK(score, slot, q, bank, bias Mem, t TopK) {
 	checkTopK(score, slot, q, bank, bias, t)
 	d.launch("TopK", []Mem{score, slot, q, bank, bias}, done(func() {
 		ref.TopK(floats(score), ints(slot), floats(q), floats(bank), floats(bias), ref.Nearest(t))
+	}))
+}
+
+func (d *reference) TopKBytes(score, slot, q, bank, qScale, scale, bias Mem, t TopK) {
+	checkTopKBytes(score, slot, q, bank, qScale, scale, bias, t)
+	d.launch("TopKBytes", []Mem{score, slot, q, bank, qScale, scale, bias}, done(func() {
+		ref.TopKBytes(floats(score), ints(slot), ints(q), ints(bank), floats(qScale), floats(scale), floats(bias), ref.Nearest(t))
 	}))
 }
 

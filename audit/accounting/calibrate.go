@@ -32,7 +32,7 @@ func (n Noise) Calibrate(target float64) (float64, error) {
 	if err := n.check(target); err != nil {
 		return 0, err
 	}
-	if n.SampleRate == 0 || n.Steps == 0 || -math.Expm1(float64(n.Steps)*math.Log1p(-n.SampleRate)) <= n.Delta {
+	if n.free() {
 		return 0, nil
 	}
 	// The estimate is found fast and is continuous in the noise.
@@ -78,6 +78,12 @@ func (n Noise) Calibrate(target float64) (float64, error) {
 	}
 }
 
+// free reports whether no noise is needed for any ε: nothing is released, or a
+// record takes part with probability δ at most.
+func (n Noise) free() bool {
+	return n.SampleRate == 0 || n.Steps == 0 || -math.Expm1(float64(n.Steps)*math.Log1p(-n.SampleRate)) <= n.Delta
+}
+
 // estimate is ε without bounds around it.
 func (n Noise) estimate(noise float64) (float64, error) {
 	f, err := flatten(DPSGD(n.SampleRate, noise, n.Steps))
@@ -114,7 +120,8 @@ const (
 
 // CalibrateOpacus gives the noise multiplier that Opacus' get_noise_multiplier
 // gives, bit for bit: doubled from 10 until ε is at most target, then halved
-// between until ε is less than 0.01 below target.
+// between until ε is less than 0.01 below target. Where ε stays further below
+// however little noise there is, Opacus halves without end; this gives 0.
 func (n Noise) CalibrateOpacus(target float64, kind OpacusKind) (float64, error) {
 	if err := n.check(target); err != nil {
 		return 0, err
@@ -144,8 +151,14 @@ func (n Noise) CalibrateOpacus(target float64, kind OpacusKind) (float64, error)
 			return 0, err
 		}
 	}
+	if n.SampleRate == 0 || n.Steps == 0 || kind == OpacusPRV && n.free() {
+		return 0, nil
+	}
 	for target-eps > tol {
 		mid := (low + high) / 2
+		if mid == low || mid == high { // so seldom sampled that all accounts are 0
+			return 0, nil
+		}
 		at, err := epsilon(mid)
 		if err != nil {
 			return 0, err

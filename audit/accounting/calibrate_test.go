@@ -85,6 +85,22 @@ func TestCalibrate(t *testing.T) {
 		if s, err := n.Calibrate(1); s != 0 || err != nil {
 			t.Errorf("%+v: %v, %v; no noise is needed", n, s, err)
 		}
+		for _, kind := range []OpacusKind{OpacusPRV, OpacusRDP, OpacusGDP} {
+			if kind != OpacusPRV && n.SampleRate > 0 && n.Steps > 0 {
+				continue // there ε of any rate grows without end as noise falls
+			}
+			if s, err := n.CalibrateOpacus(1, kind); s != 0 || err != nil {
+				t.Errorf("%+v by %s: %v, %v; no noise is needed", n, kind, s, err)
+			}
+		}
+	}
+	if s, err := (Noise{1e-14, 1, 1e-5}).CalibrateOpacus(1, OpacusRDP); s != 0 || err != nil {
+		t.Errorf("sampled next to never: %v, %v", s, err)
+	}
+	for _, kind := range []OpacusKind{OpacusRDP, OpacusGDP} {
+		if s, err := (Noise{1e-7, 10, 1e-5}).CalibrateOpacus(1, kind); err != nil || !(s > 0 && s < 1) {
+			t.Errorf("by %s: %v, %v", kind, s, err)
+		}
 	}
 }
 

@@ -52,16 +52,27 @@ type Vote struct {
 }
 
 // Votes is a user's vector v_u, its entries that are not 0, by ascending slot. A
-// record votes for nearest[i·K:(i+1)·K]; records beyond the cap do not vote. A
-// user without records votes for nothing. The norm that Clip bounds is over all
-// slots, whatever an audit looks at.
+// record votes for nearest[i·K:(i+1)·K], different slots; records beyond the cap do
+// not vote. A user without records votes for nothing. The norm that Clip bounds is
+// over all slots, whatever an audit looks at.
 func (h Histogram) Votes(nearest []int32) ([]Vote, error) {
+	if err := h.Check(); err != nil {
+		return nil, err
+	}
 	if len(nearest)%h.K != 0 {
 		return nil, fmt.Errorf("mechanism: %d nearest slots, expected %d for each record", len(nearest), h.K)
 	}
 	records := min(len(nearest)/h.K, h.Cap)
 	if records == 0 {
 		return nil, nil
+	}
+	for r := range records {
+		of := nearest[r*h.K : (r+1)*h.K]
+		for i, s := range of {
+			if slices.Contains(of[:i], s) {
+				return nil, fmt.Errorf("mechanism: record %d votes twice for slot %d", r, s)
+			}
+		}
 	}
 	sorted := slices.Clone(nearest[:records*h.K])
 	slices.Sort(sorted)
@@ -109,7 +120,9 @@ type Rand interface {
 	NormFloat64() float64
 }
 
-// Release draws one release Y [Slots] of these users.
+// Release draws one release Y [Slots] of these users. Its noise is of floating
+// point numbers, whose last bits tell something of the sum (Mironov 2012): it is for
+// tests and for banks of an audit, not for protecting anybody.
 func (h Histogram) Release(users [][]Vote, r Rand) []float64 {
 	y := make([]float64, h.Slots)
 	for _, votes := range users {

@@ -28,7 +28,7 @@ func TestVotesScale(t *testing.T) {
 	for _, c := range []struct {
 		slots int
 		want  float64
-	}{{320, 1 / math.Sqrt(320)}, {64, .1}, {100, .1}, {103, math.Sqrt(11*16.+92*9) / 320}, {1, .1}} {
+	}{{320, 1 / math.Sqrt(320)}, {64, .1}, {100, .1}, {103, math.Sqrt(11*16.+92*9) / 320}, {5, .1}} {
 		v, err := paper.Votes(spread(64, 5, c.slots))
 		if err != nil {
 			t.Fatal(err)
@@ -47,8 +47,10 @@ func TestVotesNaive(t *testing.T) {
 		h.K = 1 + r.IntN(min(4, h.Slots))
 		var nearest []int32
 		n := r.IntN(9)
-		for range n * h.K {
-			nearest = append(nearest, int32(r.IntN(h.Slots)))
+		for range n {
+			for _, s := range r.Perm(h.Slots)[:h.K] {
+				nearest = append(nearest, int32(s))
+			}
 		}
 		want := make([]float64, h.Slots)
 		records := min(n, h.Cap)
@@ -78,6 +80,55 @@ func TestVotesNaive(t *testing.T) {
 		}
 		if !(Norm(got) <= h.Clip*(1+1e-15)) {
 			t.Fatalf("norm %v is above the clip %v", Norm(got), h.Clip)
+		}
+	}
+}
+
+// TestWrongVotes: the dense definition tells votes from what is easily taken for
+// them. A fault planted in each, and the difference that it must make.
+func TestWrongVotes(t *testing.T) {
+	h := Histogram{Slots: 6, K: 2, Cap: 3, Clip: .3, Noise: 1, Rate: .1}
+	nearest := []int32{0, 1, 0, 2, 0, 3, 5, 4} // the last record is beyond the cap
+	right, err := h.Votes(nearest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dense := func(counts [6]float64, divide, clip float64) []float64 {
+		norm := 0.0
+		for _, c := range counts {
+			norm += c * c / divide / divide
+		}
+		scale := math.Min(1, clip/math.Sqrt(norm)) / divide
+		out := make([]float64, 6)
+		for i, c := range counts {
+			out[i] = c * scale
+		}
+		return out
+	}
+	differ := func(v []float64) (most float64) {
+		for _, x := range right {
+			most = math.Max(most, math.Abs(v[x.Slot]-x.Weight))
+			v[x.Slot] = 0
+		}
+		for _, x := range v {
+			most = math.Max(most, math.Abs(x))
+		}
+		return most
+	}
+	counts := [6]float64{3, 1, 1, 1}
+	if d := differ(dense(counts, 6, .3)); !(d <= 1e-16) {
+		t.Errorf("the definition differs by %v", d)
+	}
+	for name, wrong := range map[string][]float64{
+		"no clip":        dense(counts, 6, math.Inf(1)),
+		"no average":     dense(counts, 1, math.Inf(1)),
+		"no cap":         dense([6]float64{3, 1, 1, 1, 1, 1}, 8, .3),
+		"clip by slot":   {.3, 1. / 6, 1. / 6, 1. / 6, 0, 0},
+		"clip of parts":  append(dense([6]float64{3}, 6, .3)[:1], dense([6]float64{0, 1, 1, 1}, 6, .3)[1:]...),
+		"counted double": dense(counts, 3, .6),
+	} {
+		if d := differ(wrong); !(d > .01) {
+			t.Errorf("%s: differs by %v only", name, d)
 		}
 	}
 }
@@ -141,9 +192,13 @@ func TestHistogramRefuses(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	for _, bad := range [][]int32{{1, 2, 3}, {0, 1, 2, 3, -1}, {0, 1, 2, 3, 8192}} {
-		if _, err := paper.Votes(bad); err == nil {
-			t.Errorf("%v: no error", bad)
+	for want, bad := range map[string][]int32{"3 nearest slots": {1, 2, 3}, "slot -1": {0, 1, 2, 3, -1}, "or 8192": {0, 1, 2, 3, 8192},
+		"record 1 votes twice for slot 7": {0, 1, 2, 3, 4, 6, 7, 8, 9, 7}} {
+		if _, err := paper.Votes(bad); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", bad, err)
 		}
+	}
+	if _, err := (Histogram{}).Votes(nil); err == nil {
+		t.Error("votes of no mechanism: no error")
 	}
 }

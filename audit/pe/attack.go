@@ -1,56 +1,152 @@
 package pe
 
-import "math"
+import (
+	"math"
+	"slices"
 
-// Attack is what tests of ℓ against one threshold reach in exact arithmetic.
-type Attack struct {
-	Lower, Estimate, Upper float64 // ε; the law's Error is between them
-	Threshold              float64 // where Estimate is reached
-	FPR, TPR               float64 // there
+	"github.com/aviary-audit/aviary/audit/accounting"
+)
+
+// Tails are the exact rates of calling releases members whose statistic is at or
+// above a threshold: of one release (Law), or of several (RoundsLaw).
+type Tails interface {
+	// Rates are the best known rates without the canary and with it, which takes
+	// part by its coin.
+	Rates(tau float64) (fpr, tpr float64)
+	// Bounds are those rates between what they are at least and at most.
+	Bounds(tau float64) (fpr, tpr accounting.Interval)
+	// Range is where thresholds make a difference.
+	Range() (low, high float64)
 }
 
-// leastRate keeps ratios of rates away from the error of the law.
-const leastRate = 1e-10
+// Attack is what tests against one threshold reach in exact arithmetic.
+type Attack struct {
+	Lower     float64 `json:"lower"` // ε; the search and the law's error are between the three
+	Estimate  float64 `json:"estimate"`
+	Upper     float64 `json:"upper"`   // +Inf if rates are too small to be told from 0
+	Reverse   float64 `json:"reverse"` // estimate by ln((TNR-δ)/FNR) alone
+	Threshold float64 `json:"threshold"`
+	FPR       float64 `json:"fpr"` // at the threshold, where Estimate is reached
+	TPR       float64 `json:"tpr"`
+}
 
-// Epsilon is the exact ε of the attack at δ: the largest over thresholds τ of
+const (
+	// attackGap is how far the upper end of an attack's ε may be above the best
+	// threshold found, beside the error of the law.
+	attackGap = 1e-5
+	// attackCells ends the search if nothing else does.
+	attackCells = 20_000
+)
+
+// Exact is the exact ε of the attack at δ: the largest over thresholds τ of
 // ln((TPR-δ)/FPR) and of ln((TNR-δ)/FNR). No number of trials can prove more, and
-// the mechanism's ε is no less. Rates below 1e-10 are not looked at.
-func (l *Law) Epsilon(delta float64) Attack {
-	best := Attack{}
-	at := func(tau float64) float64 {
-		fpr, tpr := l.Rates(tau)
-		return math.Max(logRatio(tpr-delta, fpr), logRatio(1-fpr-delta, 1-tpr))
-	}
+// the mechanism's ε is no less.
+//
+// Between two thresholds a < b no rate is above that at a or below that at b, so
+// that ln((TPR(a)-δ)/FPR(b)) bounds the first logarithm there, and likewise the
+// second. Intervals whose bound exceeds the best point are halved, until it is the
+// law's error that keeps them open.
+func Exact(l Tails, delta float64) Attack {
 	low, high := l.Range()
-	best.Threshold, best.Estimate = maximise(at, low, high, 2000)
-	best.FPR, best.TPR = l.Rates(best.Threshold)
-	best.Lower, best.Upper = best.Estimate, best.Estimate
-	if best.Estimate > 0 {
-		best.Lower = math.Max(0, l.ratio(best.FPR, best.TPR, delta, -l.Error))
-		best.Upper = l.upper(delta, best)
+	const cells = 256
+	points := []attackPoint{newAttackPoint(l, low)}
+	for i := range cells {
+		points = append(points, newAttackPoint(l, low+(high-low)*float64(i+1)/cells))
+	}
+	best := Attack{}
+	look := func(p attackPoint) {
+		forward, reverse := p.epsilon(delta)
+		best.Reverse = math.Max(best.Reverse, reverse)
+		if e := math.Max(forward, reverse); e > best.Estimate || best.Estimate == 0 {
+			best.Estimate, best.Threshold = e, p.tau
+			best.FPR, best.TPR = p.fpr.Estimate, p.tpr.Estimate
+		}
+		best.Lower = math.Max(best.Lower, p.atLeast(delta))
+	}
+	for _, p := range points {
+		look(p)
+	}
+	type cell struct {
+		a, b  attackPoint
+		bound float64
+	}
+	split := func(a, b attackPoint) cell { return cell{a, b, a.atMost(b, delta)} }
+	var open []cell
+	// Beyond the range nothing happens that its ends do not bound.
+	all, nothing := attackPoint{fpr: around(1, 0), tpr: around(1, 0)}, attackPoint{}
+	ends := math.Max(all.atMost(points[0], delta), points[cells].atMost(nothing, delta))
+	for i := range cells {
+		open = append(open, split(points[i], points[i+1]))
+	}
+	for looked := cells; ; {
+		open = slices.DeleteFunc(open, func(c cell) bool {
+			if !(c.bound > best.Estimate+attackGap) {
+				return true
+			}
+			if least := math.Max(c.a.atMost(c.a, delta), c.b.atMost(c.b, delta)); c.bound <= least+attackGap {
+				ends = math.Max(ends, c.bound)
+				return true
+			}
+			return false
+		})
+		if len(open) == 0 || looked > attackCells {
+			break
+		}
+		var next []cell
+		for _, c := range open {
+			m := newAttackPoint(l, c.a.tau+(c.b.tau-c.a.tau)/2)
+			look(m)
+			looked++
+			next = append(next, split(c.a, m), split(m, c.b))
+		}
+		open = next
+	}
+	best.Upper = math.Max(best.Estimate+attackGap, ends)
+	for _, c := range open {
+		best.Upper = math.Max(best.Upper, c.bound)
 	}
 	return best
 }
 
-// ratio is the larger logarithm with all probabilities off by as much, in
-// disfavour of the attack if off is negative.
-func (l *Law) ratio(fpr, tpr, delta, off float64) float64 {
-	return math.Max(logRatio(tpr+off-delta, fpr-off), logRatio(1-fpr+off-delta, 1-tpr-off))
+// attackPoint is the rates at one threshold.
+type attackPoint struct {
+	tau      float64
+	fpr, tpr accounting.Interval
 }
 
-// logRatio is ln(a/b), or 0 where that is less, or b too small to say.
+func newAttackPoint(l Tails, tau float64) attackPoint {
+	fpr, tpr := l.Bounds(tau)
+	return attackPoint{tau, fpr, tpr}
+}
+
+// epsilon is the two logarithms by the best known rates.
+func (p attackPoint) epsilon(delta float64) (forward, reverse float64) {
+	if p.fpr.Lower > 0 { // else the ratio is of errors
+		forward = logRatio(p.tpr.Estimate-delta, p.fpr.Estimate)
+	}
+	if p.tpr.Upper < 1 {
+		reverse = logRatio(1-p.fpr.Estimate-delta, 1-p.tpr.Estimate)
+	}
+	return forward, reverse
+}
+
+// atLeast is the larger logarithm with the errors in disfavour of the attack.
+func (p attackPoint) atLeast(delta float64) float64 {
+	return math.Max(logRatio(p.tpr.Lower-delta, p.fpr.Upper), logRatio(1-p.fpr.Upper-delta, 1-p.tpr.Lower))
+}
+
+// atMost bounds both logarithms from p's threshold to that of q, which is above,
+// with the errors in favour of the attack.
+func (p attackPoint) atMost(q attackPoint, delta float64) float64 {
+	return math.Max(logRatio(p.tpr.Upper-delta, q.fpr.Lower), logRatio(1-q.fpr.Lower-delta, 1-p.tpr.Upper))
+}
+
+// logRatio is ln(a/b), or 0 where that is less.
 func logRatio(a, b float64) float64 {
-	if !(a > b && b > leastRate) {
+	if !(a > 0 && a > b) {
 		return 0
 	}
-	return math.Log(a / b)
-}
-
-// upper allows for the law's error, and for a maximum between the points that
-// were compared: the search ends with steps of 1e-9 standard deviations, over
-// which ln of a rate moves by less than 1e-7.
-func (l *Law) upper(delta float64, at Attack) float64 {
-	return l.ratio(at.FPR, at.TPR, delta, l.Error) + 1e-7
+	return math.Log(a) - math.Log(b)
 }
 
 // maximise finds the largest f on [low, high]: of n points the best, and then by

@@ -3,6 +3,8 @@ package pe
 import (
 	"fmt"
 	"math"
+
+	"github.com/aviary-audit/aviary/audit/accounting"
 )
 
 // Law is the exact law of a Channel without the canary's part, by inversion of
@@ -16,13 +18,14 @@ import (
 //	P(ℓ > τ) = ½ + (1/π) Σ_j Im(e^{-itτ} φ(t)) / (j+½),  t = (j+½) step.
 //
 // Nothing is rounded to a grid. Error bounds what is left: the tails beyond half
-// a period, which a Chernoff bound on a sum of bounded variables keeps below 1e-18,
+// a period, which a Chernoff bound on a sum of bounded variables keeps below 1e-19,
 // the terms left out, which the noise makes smaller than that, and the rounding of
-// products and sums in float64.
+// angles, products and sums in float64 (see rounding).
 type Law struct {
 	ch    *Channel
 	mean  float64
 	sd    float64
+	width float64 // P(|ℓ - mean| > width) < 1e-19
 	step  float64
 	re    []float64 // of φ(t) e^{-it mean} / (j+½) / π
 	im    []float64
@@ -51,6 +54,7 @@ func NewLaw(c *Channel) (*Law, error) {
 	// noise satisfies it too). Half a period is 2w from any point within w.
 	const least = 45.0 // e^-45 = 3e-20
 	w := least*largest/3 + math.Sqrt(least*largest/3*(least*largest/3)+2*least*variance)
+	l.width = w
 	l.step = 2 * math.Pi / (2 * w)
 	// φ is at most e^{-(t noise)²/2}: terms beyond e^-45 are left out.
 	n := int(math.Ceil(math.Sqrt(2*least)/c.Noise/l.step)) + 1
@@ -58,20 +62,45 @@ func NewLaw(c *Channel) (*Law, error) {
 		return nil, fmt.Errorf("pe: the users' parts are %.3g times the noise: their law would take %d terms", l.sd/c.Noise, n)
 	}
 	l.re, l.im = make([]float64, n), make([]float64, n)
-	sum := 0.0
 	_ = parallel((n+255)/256, func(chunk int) error {
 		for j := chunk * 256; j < min(n, (chunk+1)*256); j++ {
 			l.re[j], l.im[j] = l.term(j)
 		}
 		return nil
 	})
-	for j := range n {
-		sum += math.Hypot(l.re[j], l.im[j])
-	}
-	// Each factor of φ and its product round a few times; the sum over j adds
-	// as many roundings as it has terms, of parts that sum to sum.
-	l.Error = sum*(8*float64(len(c.X))+2*float64(n)+64)*0x1p-53 + 1e-18
+	l.Error = l.rounding() + 1e-18
 	return l, nil
+}
+
+// rounding bounds the float64 errors of Above, to first order in u = 2^-53. Sine
+// and cosine are taken to be right to 4u, and a complex product to 3u.
+//
+//   - Each factor of φ is at most 1 and off by u (2q|t x_u| + 10), of which the
+//     first part is the angle's; with its product 3u more. The Gaussian factor G,
+//     whose exponent is at most 45, is off by 250u G, the shift's angle by
+//     3u t|Shift - mean|. So that term j is off by no more than
+//     u G (13N + 260 + 5t Σ q|x_u|)/π/(j+½).
+//   - In Above the angle (j+½)a, |a| <= π, is off by 3u π (j+½), and its sine and
+//     cosine after 64 rotations by 510u more, for a term of at most G/π/(j+½).
+//   - Sums of n terms round n times, and τ - Step, which the noise turns into a
+//     probability, once.
+func (l *Law) rounding() float64 {
+	const u = 0x1p-53
+	spread := 0.0
+	for _, x := range l.ch.X {
+		spread += l.ch.Rate * math.Abs(x)
+	}
+	total, terms := 0.0, 0.0
+	for j := range l.re {
+		half := float64(j) + .5
+		t := half * l.step
+		g := math.Exp(-t * t * l.ch.Noise * l.ch.Noise / 2)
+		total += g * ((13*float64(len(l.ch.X))+770+5*t*spread)/math.Pi/half + 3)
+		terms += math.Hypot(l.re[j], l.im[j])
+	}
+	total += float64(len(l.re)) * (1 + terms)
+	total += 2 * (math.Abs(l.mean) + l.width + math.Abs(l.ch.Step)) / l.ch.Noise
+	return u * total
 }
 
 // term is φ(t) e^{-it mean} / (j+½) / π at t = (j+½) step.
@@ -125,9 +154,18 @@ func (l *Law) Rates(tau float64) (fpr, tpr float64) {
 	return fpr, (1-q)*fpr + q*l.Above(tau-l.ch.Step)
 }
 
-// Range is an interval of τ outside of which nothing happens to seven digits: 14
-// standard deviations around both means.
+// Bounds are Rates with the error on either side.
+func (l *Law) Bounds(tau float64) (fpr, tpr accounting.Interval) {
+	f, t := l.Rates(tau)
+	return around(f, l.Error), around(t, l.Error)
+}
+
+func around(p, off float64) accounting.Interval {
+	return accounting.Interval{Lower: math.Max(0, p-off), Estimate: p, Upper: math.Min(1, p+off)}
+}
+
+// Range is an interval of τ outside of which there is a probability of less than
+// 1e-18 in either world.
 func (l *Law) Range() (low, high float64) {
-	const wide = 14
-	return l.mean - wide*l.sd, l.mean + math.Max(0, l.ch.Step) + wide*l.sd
+	return l.mean - l.width + math.Min(0, l.ch.Step), l.mean + l.width + math.Max(0, l.ch.Step)
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -77,17 +79,16 @@ func TestTrialsFollowTheLaw(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := NewSampler(c)
+		s := newBackground(c)
 		// Counts in cells between 4000 points.
 		low, high := l.Range()
 		const cells = 4000
 		counts := make([][]int, n/1_000_000)
 		_ = parallelBlocks(len(counts), func(b int) {
 			src := stream(9, uint64(b))
-			normal := rand.New(src)
 			cell := make([]int, cells+2)
 			for range n / len(counts) {
-				x := s.background(src, normal)
+				x := s.draw(src)
 				cell[int(math.Min(cells+1, math.Max(0, math.Ceil((x-low)/(high-low)*cells))))]++
 			}
 			counts[b] = cell
@@ -116,7 +117,7 @@ func TestTrialsFollowTheLaw(t *testing.T) {
 }
 
 func parallelBlocks(n int, do func(b int)) error {
-	_, err := Run{}.blocks(context.Background(), n, func(b int) Counts { do(b); return Counts{} })
+	_, _, err := Run{}.blocks(context.Background(), n, 0, func(int) int { return 1 }, func(b int) []Counts { do(b); return nil })
 	return err
 }
 
@@ -126,6 +127,7 @@ type setting struct {
 	c *Contributions
 	v []float64
 	s *Statistic
+	f *Channel
 	l *Law
 }
 
@@ -161,11 +163,15 @@ func newSetting(t *testing.T, r *rand.Rand) setting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := NewLaw(s.Channel(c, v))
+	ch, err := s.Channel(c, v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return setting{h, c, v, s, l}
+	l, err := NewLaw(ch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return setting{h, c, v, s, ch, l}
 }
 
 // release draws the whole histogram at the observed slots, user by user.
@@ -200,11 +206,10 @@ func TestScalarsEqualVectors(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 3))
 	for range 3 {
 		s := newSetting(t, r)
-		ch := s.s.Channel(s.c, s.v)
-		sampler := NewSampler(ch)
+		ch := s.f
+		sampler := newBackground(ch)
 		for _, with := range []bool{false, true} {
 			src := stream(1, r.Uint64())
-			normal := rand.New(src)
 			var full, one, alias []float64
 			for range n {
 				full = append(full, s.release(r, with))
@@ -214,7 +219,7 @@ func TestScalarsEqualVectors(t *testing.T) {
 						l += x
 					}
 				}
-				a := sampler.background(src, normal)
+				a := sampler.draw(src)
 				if with {
 					if r.Float64() < ch.Rate {
 						l += ch.Step
@@ -260,8 +265,8 @@ func TestAttackIsBelowTheMechanism(t *testing.T) {
 			t.Fatal(err)
 		}
 		eps := math.Max(remove, add)
-		a := s.l.Epsilon(1e-5)
-		if !(a.Lower <= a.Estimate && a.Estimate <= a.Upper && a.Upper <= eps+2e-7) {
+		a := Exact(s.l, 1e-5)
+		if !(a.Lower <= a.Estimate && a.Estimate <= a.Upper && a.Estimate <= eps && a.Upper <= eps+attackGap) {
 			t.Errorf("mechanism %d: attack %+v, mechanism %v", i, a, eps)
 		}
 		share += a.Estimate / eps / 300
@@ -278,15 +283,15 @@ func TestEpsilonIsTheLargest(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 3))
 	for range 10 {
 		s := newSetting(t, r)
-		a := s.l.Epsilon(1e-5)
+		a := Exact(s.l, 1e-5)
 		low, high := s.l.Range()
 		best := 0.0
 		for i := range 20001 {
 			fpr, tpr := s.l.Rates(low + (high-low)*float64(i)/20000)
-			if fpr > leastRate && tpr > 1e-5 {
+			if fpr > s.l.Error && tpr > 1e-5 {
 				best = math.Max(best, math.Log((tpr-1e-5)/fpr))
 			}
-			if fnr := 1 - tpr; fnr > leastRate && 1-fpr > 1e-5 {
+			if fnr := 1 - tpr; fnr > s.l.Error && 1-fpr > 1e-5 {
 				best = math.Max(best, math.Log((1-fpr-1e-5)/fnr))
 			}
 		}
@@ -300,7 +305,7 @@ func TestEpsilonIsTheLargest(t *testing.T) {
 	}
 	// The mechanism's ε is a hockey-stick divergence, which the best test of one
 	// threshold reaches at ε: δ = TPR - e^ε FPR.
-	a := ideal.Epsilon(1e-5)
+	a := Exact(ideal, 1e-5)
 	if want := 1.68454; !(math.Abs(a.Estimate-want) <= 1e-5) {
 		t.Errorf("ε of the ideal attack is %+v, expected %v", a, want)
 	}
@@ -373,45 +378,86 @@ func TestSimulate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const n, tau = 5*Block + 100, .3
-	all := map[int]Counts{}
-	want, err := s.Simulate(t.Context(), 7, []uint64{1, 2}, n, tau, Run{Keep: func(b int, c Counts) error { all[b] = c; return nil }})
-	if err != nil || len(all) != 6 {
-		t.Fatal(err, all)
-	}
-	fpr, tpr := l.Rates(tau)
-	for _, x := range []struct{ got, p float64 }{{float64(want.FP), fpr}, {float64(want.TP), tpr}} {
-		if !(math.Abs(x.got-n*x.p) <= 5*math.Sqrt(n*x.p*(1-x.p))) {
-			t.Errorf("%v of %d, expected %v", x.got, n, n*x.p)
-		}
-	}
-	var sum Counts
-	for shard := range 3 {
-		part, err := s.Simulate(t.Context(), 7, []uint64{1, 2}, n, tau, Run{Shard: shard, Shards: 3})
+	const n = 5*Block + 100
+	taus := [][]float64{{.3, 1}}
+	simulate := func(index uint64, run Run) ([]Counts, int) {
+		t.Helper()
+		c, done, err := s.Simulate(t.Context(), 7, []uint64{1, index}, n, taus, run)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum.FP, sum.TP = sum.FP+part.FP, sum.TP+part.TP
+		return c, done
+	}
+	all := map[int][]Counts{}
+	finished := 0
+	want, done := simulate(2, Run{Keep: func(b int, c []Counts) error { all[b] = c; return nil }, Finish: func() error { finished++; return nil }})
+	if len(all) != 6 || done != n || finished != 1 {
+		t.Fatal(all, done, finished)
+	}
+	for i, tau := range taus[0] {
+		fpr, tpr := l.Rates(tau)
+		for _, x := range []struct{ got, p float64 }{{float64(want[i].FP), fpr}, {float64(want[i].TP), tpr}} {
+			if !(math.Abs(x.got-n*x.p) <= 5*math.Sqrt(n*x.p*(1-x.p))) {
+				t.Errorf("%v of %d, expected %v", x.got, n, n*x.p)
+			}
+		}
+	}
+	runtime.GOMAXPROCS(1)
+	one, _ := simulate(2, Run{})
+	runtime.GOMAXPROCS(3)
+	three, _ := simulate(2, Run{})
+	runtime.GOMAXPROCS(runtime.NumCPU())
+	sum, trials := make([]Counts, 2), 0
+	for shard := range 3 {
+		part, done := simulate(2, Run{Shard: shard, Shards: 3})
+		for i, c := range part {
+			sum[i].FP, sum[i].TP = sum[i].FP+c.FP, sum[i].TP+c.TP
+		}
+		trials += done
 	}
 	delete(all, 3)
-	again, err := s.Simulate(t.Context(), 7, []uint64{1, 2}, n, tau, Run{Done: all})
-	if err != nil || sum != want || again != want {
-		t.Errorf("at once %v, in shards %v, resumed %v, %v", want, sum, again, err)
+	again, _ := simulate(2, Run{Done: all})
+	for how, got := range map[string][]Counts{"one thread": one, "three threads": three, "shards": sum, "resumed": again} {
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, expected %v", how, got, want)
+		}
 	}
-	if other, _ := s.Simulate(t.Context(), 7, []uint64{1, 3}, n, tau, Run{}); other == want {
+	if trials != n {
+		t.Errorf("shards ran %d of %d trials", trials, n)
+	}
+	if other, _ := simulate(3, Run{}); slices.Equal(other, want) {
 		t.Error("another experiment, the same counts")
 	}
 	wrong := errors.New("full")
-	if _, err := s.Simulate(t.Context(), 7, []uint64{1}, n, tau, Run{Keep: func(int, Counts) error { return wrong }}); !errors.Is(err, wrong) {
-		t.Errorf("%v, expected the error of Keep", err)
-	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := s.Simulate(ctx, 7, nil, n, tau, Run{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-	if _, err := s.Simulate(t.Context(), 7, nil, 0, tau, Run{}); err == nil {
-		t.Error("no trials: no error")
+	for what, run := range map[string]func() error{
+		"full": func() error {
+			_, _, err := s.Simulate(t.Context(), 7, []uint64{1}, n, taus, Run{Keep: func(int, []Counts) error { return wrong }})
+			return err
+		},
+		"canceled": func() error { _, _, err := s.Simulate(ctx, 7, nil, n, taus, Run{}); return err },
+		"0 trials": func() error { _, _, err := s.Simulate(t.Context(), 7, nil, 0, taus, Run{}); return err },
+		"not a number": func() error {
+			_, _, err := s.Simulate(t.Context(), 7, nil, 5, [][]float64{{math.NaN()}}, Run{})
+			return err
+		},
+		"for 2 releases": func() error {
+			_, _, err := s.Simulate(t.Context(), 7, nil, 5, [][]float64{{1}, {2}}, Run{})
+			return err
+		},
+		"for 1 thresholds": func() error {
+			_, _, err := s.Simulate(t.Context(), 7, nil, 5, taus, Run{Done: map[int][]Counts{0: {{}}}})
+			return err
+		},
+		"counts 65537 and ": func() error {
+			_, _, err := s.Simulate(t.Context(), 7, nil, Block, taus, Run{Done: map[int][]Counts{0: {{FP: Block + 1}, {}}}})
+			return err
+		},
+	} {
+		if err := run(); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 
@@ -423,7 +469,7 @@ func BenchmarkTrials(b *testing.B) {
 	}
 	s := NewSampler(c)
 	for b.Loop() {
-		s.Block(1, nil, 0, 500_000, 3)
+		s.Block(1, nil, 0, 500_000, [][]float64{{3}})
 	}
 	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/1M-trials")
 }
@@ -439,6 +485,6 @@ func BenchmarkLaw(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		l.Epsilon(1e-5)
+		Exact(l, 1e-5)
 	}
 }

@@ -33,7 +33,7 @@ type Lock struct {
 	Attacks   []Locked            `json:"attacks"`
 }
 
-const lockSchema = "aviary/pe-lock/1"
+const lockSchema = "aviary/pe-lock/2"
 
 // The rules that thresholds are locked by.
 const (
@@ -46,19 +46,13 @@ const (
 // Locked is one experiment as it was locked.
 type Locked struct {
 	Experiment
-	Probes    string   `json:"probes_sha256"`
-	Statistic string   `json:"statistic_sha256"`
-	Threshold float64  `json:"threshold"` // τ: ℓ at or above it means "took part"
-	Expected  Expected `json:"expected"`  // on the calibration users
+	Probes     string      `json:"probes_sha256"`
+	Statistic  string      `json:"statistic_sha256"`
+	Thresholds []Threshold `json:"thresholds"`
+	Expected   Expected    `json:"expected"` // on the calibration users, of the protocol's bound
 	// Gap compares the moments of the auxiliary users, by which the statistic was
 	// made, with those of the calibration users.
 	Gap Gap `json:"moments_gap"`
-}
-
-// Gap is how far two estimates of the moments are apart.
-type Gap struct {
-	Cov  float64 `json:"covariance"` // Frobenius norm of the difference, relative
-	Mean float64 `json:"mean"`       // shift of ℓ, in its standard deviations
 }
 
 // Lock designs all experiments on the auxiliary users, and locks their thresholds
@@ -80,7 +74,7 @@ func (a *Audit) Lock(ctx context.Context, version, rule string) (*Lock, *Design,
 	if l.Users, err = digest(a.Users.Only(seen).X); err != nil {
 		return nil, nil, err
 	}
-	d := &Design{bench: a.newBench()}
+	d := &Design{bench: a.newBench(), lock: l}
 	total := len(a.Variants) * a.Protocol.Canaries
 	for _, v := range a.Variants {
 		for c := range a.Protocol.Canaries {
@@ -105,6 +99,7 @@ func (a *Audit) Lock(ctx context.Context, version, rule string) (*Lock, *Design,
 // Design is the experiments of an audit, with what is not written down of them.
 type Design struct {
 	bench       *bench
+	lock        *Lock // as it was made with the design
 	experiments []*Experiment
 }
 
@@ -118,21 +113,29 @@ func (a *Audit) lock(ctx context.Context, b *bench, e *Experiment, rule string) 
 		return nil, err
 	}
 	world := replicated(cal, a.Eligible, rng.New(a.Seed, rng.Users, 1, uint64(e.Step)))
-	ch := e.stat.Channel(world, e.V)
+	ch, err := e.stat.Channel(world, e.V)
+	if err != nil {
+		return nil, err
+	}
 	law, err := NewLaw(ch)
 	if err != nil {
 		return nil, err
 	}
 	l := &Locked{Experiment: *e, Gap: e.moments.gap(moments, e.stat)}
-	if l.Threshold, _, err = a.Protocol.Threshold(law); err != nil {
-		return nil, err
-	}
+	rate := a.Mechanism.Rate
 	if rule == EmpiricalLock {
-		if l.Threshold, err = a.empirical(ctx, ch, law, e.Step); err != nil {
+		taus := candidates(law)
+		counts, _, err := NewSampler(ch).Simulate(ctx, a.Seed, []uint64{1, uint64(e.Step)}, a.Protocol.Trials, [][]float64{taus}, Run{})
+		if err != nil {
 			return nil, err
 		}
+		if l.Thresholds, err = a.Protocol.Empirical(taus, counts, 1, rate); err != nil {
+			return nil, err
+		}
+	} else if l.Thresholds, err = a.Protocol.Thresholds(law, 1, rate); err != nil {
+		return nil, err
 	}
-	if l.Expected, err = a.Protocol.Expect(law, l.Threshold); err != nil {
+	if l.Expected, err = a.Protocol.Expect(law, l.Thresholds[0].Tau); err != nil {
 		return nil, err
 	}
 	if l.Probes, err = digest(e.probes); err != nil {
@@ -140,44 +143,6 @@ func (a *Audit) lock(ctx context.Context, b *bench, e *Experiment, rule string) 
 	}
 	l.Statistic = e.stat.digest()
 	return l, nil
-}
-
-// empirical is the best of 200 thresholds by trials on the calibration users.
-func (a *Audit) empirical(ctx context.Context, ch *Channel, law *Law, step int) (float64, error) {
-	s := NewSampler(ch)
-	low, high := law.Range()
-	best, tau := math.Inf(-1), low
-	const points = 200
-	for i := range points + 1 {
-		t := low + (high-low)*float64(i)/points
-		c, err := s.Simulate(ctx, a.Seed, []uint64{1, uint64(step)}, a.Protocol.Trials, t, Run{})
-		if err != nil {
-			return 0, err
-		}
-		e, err := a.Protocol.EpsLower(c)
-		if err != nil {
-			return 0, err
-		}
-		if e > best {
-			best, tau = e, t
-		}
-	}
-	return tau, nil
-}
-
-// gap compares m with another estimate of the same.
-func (m *Moments) gap(o *Moments, s *Statistic) Gap {
-	var difference, size, shift, variance float64
-	for i := range m.Mean {
-		shift += s.A[i] * (o.Mean[i] - m.Mean[i])
-		for j := range m.Mean {
-			d := o.Cov.At(i, j) - m.Cov.At(i, j)
-			difference += d * d
-			size += m.Cov.At(i, j) * m.Cov.At(i, j)
-			variance += s.A[i] * m.Cov.At(i, j) * s.A[j]
-		}
-	}
-	return Gap{math.Sqrt(difference / size), shift / math.Sqrt(variance)}
 }
 
 func (s *Statistic) digest() string {
@@ -217,6 +182,16 @@ func ReadLock(path string) (*Lock, error) {
 		return nil, fmt.Errorf("%s: schema %q, expected %s", path, l.Schema, lockSchema)
 	}
 	return l, nil
+}
+
+// Digest is the SHA-256 of all that is locked.
+func (l *Lock) Digest() (string, error) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // Same is an error that names what differs, if l is not what now would be locked.

@@ -18,6 +18,9 @@ type Protocol struct {
 	// rates, or 2: with one threshold TNR = 1-FPR and FNR = 1-TPR, so that two
 	// events are all there are.
 	Bounds int
+	// TwoThresholds locks another threshold for the reverse direction, TNR and FNR,
+	// which is the case in which the budget of four bounds is needed.
+	TwoThresholds bool `json:",omitempty"`
 }
 
 // Check refuses what cannot be done.
@@ -29,73 +32,14 @@ func (p Protocol) Check() error {
 		return fmt.Errorf("pe: canaries: %d, expected 1 or more", p.Canaries)
 	case !(p.Alpha > 0 && p.Alpha < 1):
 		return fmt.Errorf("pe: alpha: %v, expected a number between 0 and 1", p.Alpha)
-	case !(p.Delta >= 0 && p.Delta < 1):
-		return fmt.Errorf("pe: delta: %v, expected a number from 0 to below 1", p.Delta)
+	case !(p.Delta >= 1e-9 && p.Delta < 1): // at 0 any attack on Gaussian noise has an infinite ε
+		return fmt.Errorf("pe: delta: %v, expected a number from 1e-9 to below 1", p.Delta)
 	case p.Bounds != 2 && p.Bounds != 4:
 		return fmt.Errorf("pe: bounds: %d, expected 2 or 4", p.Bounds)
+	case p.TwoThresholds && p.Bounds != 4:
+		return fmt.Errorf("pe: two thresholds are four bounds, not %d", p.Bounds)
 	}
 	return nil
-}
-
-// level is the error of one canary's bound.
-func (p Protocol) level() float64 { return p.Alpha / float64(p.Canaries) }
-
-func (p Protocol) estimator() stats.ClopperPearson {
-	return stats.ClopperPearson{Delta: p.Delta, Bounds: p.Bounds}
-}
-
-func (p Protocol) counts(c Counts) stats.Counts {
-	return stats.Counts{FP: c.FP, NonMembers: p.Trials, TP: c.TP, Members: p.Trials}
-}
-
-// EpsLower is the bound that these counts prove of one of the canaries.
-func (p Protocol) EpsLower(c Counts) (float64, error) {
-	return p.estimator().Lower(p.counts(c), p.level())
-}
-
-// Threshold is the τ that is best for the bound at the expected counts, given the
-// law of ℓ, and that bound: what is locked on calibration users. Between whole
-// numbers of counts the bound is interpolated, since rounded counts would make the
-// search stop where rounding is kind.
-func (p Protocol) Threshold(l *Law) (tau, bound float64, err error) {
-	at := func(tau float64) float64 {
-		if err != nil {
-			return 0
-		}
-		fpr, tpr := l.Rates(tau)
-		b := 0.0
-		for _, x := range near(fpr*float64(p.Trials), p.Trials) {
-			for _, y := range near(tpr*float64(p.Trials), p.Trials) {
-				e, wrong := p.EpsLower(Counts{x.count, y.count})
-				if wrong != nil {
-					err = wrong
-				}
-				b += x.weight * y.weight * e
-			}
-		}
-		return b
-	}
-	low, high := l.Range()
-	tau, bound = maximise(at, low, high, 500)
-	if bound == 0 { // nothing can be shown: the middle is as good as any
-		tau = l.mean + l.ch.Step/2
-	}
-	return tau, bound, err
-}
-
-// weighted is a count and its part.
-type weighted struct {
-	count  int
-	weight float64
-}
-
-// near is the whole numbers on either side of an expected count.
-func near(x float64, n int) []weighted {
-	low := math.Floor(x)
-	if rest := x - low; rest > 0 && int(low) < n {
-		return []weighted{{int(low), 1 - rest}, {int(low) + 1, rest}}
-	}
-	return []weighted{{min(int(low), n), 1}}
 }
 
 // Expected is what audits by the protocol print on average.
@@ -105,17 +49,19 @@ type Expected struct {
 	High float64 // 95 % of largest bounds are below
 }
 
-// Expect is the law of the bound at the threshold τ, from the exact law of ℓ: of
-// each count equally likely values are taken, fine enough for a thousandth of ε.
-func (p Protocol) Expect(l *Law, tau float64) (Expected, error) {
+// Expect is the law of the bound at the threshold τ, from the exact law of the
+// statistic: of each count equally likely values are taken, fine enough for a
+// thousandth of ε. Of two thresholds it is that of the first alone.
+func (p Protocol) Expect(l Tails, tau float64) (Expected, error) {
 	fpr, tpr := l.Rates(tau)
+	t := p.claim(ForEach, 0)
 	const nodes = 200
 	xs, ys := binomialNodes(p.Trials, fpr, nodes), binomialNodes(p.Trials, tpr, nodes)
 	var bounds []float64
-	memory := stats.Remember[stats.Counts](p.estimator())
+	memory := stats.Remember[stats.Counts](t.estimator)
 	for _, x := range xs {
 		for _, y := range ys {
-			e, err := memory.Lower(p.counts(Counts{x, y}), p.level())
+			e, err := memory.Lower(t.counts(Counts{x, y}), t.level)
 			if err != nil {
 				return Expected{}, err
 			}
@@ -188,11 +134,21 @@ func binomialNodes(n int, p float64, nodes int) []int {
 // can be: all that it adds is observed and has the norm C, and nobody else is
 // there. Its attack has the ε of the mechanism.
 func (p Protocol) Ceiling(rate, noise float64) (Expected, error) {
-	l, err := NewLaw(&Channel{Rate: rate, Noise: 1 / noise, Shift: -1 / (2 * noise * noise), Step: 1 / (noise * noise)})
+	l, err := NewLaw(perfect(rate, noise))
 	if err != nil {
 		return Expected{}, err
 	}
-	tau, _, err := p.Threshold(l)
+	return p.best(l)
+}
+
+// perfect is the channel of that canary.
+func perfect(rate, noise float64) *Channel {
+	return &Channel{Rate: rate, Noise: 1 / noise, Shift: -1 / (2 * noise * noise), Step: 1 / (noise * noise)}
+}
+
+// best is what is expected at the best threshold.
+func (p Protocol) best(l Tails) (Expected, error) {
+	tau, _, err := p.Threshold(l, ForEach, 0)
 	if err != nil {
 		return Expected{}, err
 	}

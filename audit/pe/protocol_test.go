@@ -48,28 +48,28 @@ func TestCeilings(t *testing.T) {
 	}
 }
 
-// TestBoundsKeepTheirLevel: of 300 random mechanisms, bounds at α = .01 from 1e6
+// TestBoundsKeepTheirLevel: of 300 random mechanisms, bounds at α = .01 from 1e5
 // trials exceed the exact ε of the attack at most 13 times (a binomial tail of
 // 1e-5); doubling what the canary adds, an audit of another canary than the one
 // whose ε is claimed, is seen.
 func TestBoundsKeepTheirLevel(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 3))
-	p := Protocol{Trials: 200_000, Canaries: 1, Alpha: .01, Delta: 1e-5, Bounds: 2}
+	p := Protocol{Trials: 100_000, Canaries: 1, Alpha: .01, Delta: 1e-5, Bounds: 2}
 	above, caught, some := 0, 0, 0
 	for i := range 300 {
 		s := newSetting(t, r)
-		exact := s.l.Epsilon(1e-5)
-		tau, _, err := p.Threshold(s.l)
+		exact := Exact(s.l, 1e-5)
+		tau, _, err := p.Threshold(s.l, ForEach, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ch := s.s.Channel(s.c, s.v)
+		ch := s.f
 		bound := func(ch *Channel) float64 {
-			c, err := NewSampler(ch).Simulate(t.Context(), 1, []uint64{uint64(i)}, p.Trials, tau, Run{})
+			c, _, err := NewSampler(ch).Simulate(t.Context(), 1, []uint64{uint64(i)}, p.Trials, [][]float64{{tau}}, Run{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := p.EpsLower(c)
+			e, err := p.claim(ForEach, 0).lower(c[0])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestThresholdOnTestUsers(t *testing.T) {
 					c.TP++
 				}
 			}
-			e, err := p.EpsLower(c)
+			e, err := p.claim(ForEach, 0).lower(c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +139,7 @@ func TestThresholdOnTestUsers(t *testing.T) {
 	law, above := distuv.Binomial{N: n, P: normalAbove(1)}, 0.0
 	for x := range n + 1 {
 		for y := range n + 1 {
-			if e, err := p.EpsLower(Counts{x, y}); err != nil {
+			if e, err := p.claim(ForEach, 0).lower(Counts{x, y}); err != nil {
 				t.Fatal(err)
 			} else if e > truth {
 				above += law.Prob(float64(x)) * law.Prob(float64(y))
@@ -160,7 +160,7 @@ func TestThresholdIsBest(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 3))
 	for range 3 {
 		s := newSetting(t, r)
-		tau, _, err := published.Threshold(s.l)
+		tau, _, err := published.Threshold(s.l, ForEach, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,13 +169,13 @@ func TestThresholdIsBest(t *testing.T) {
 			t.Fatal(err)
 		}
 		low, high := s.l.Range()
-		for i := range 60 {
-			e, err := published.Expect(s.l, low+(high-low)*float64(i)/59)
+		for i := range 30 {
+			e, err := published.Expect(s.l, low+(high-low)*float64(i)/29)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if e.Mean > best.Mean+.01 {
-				t.Errorf("%+v at %v, %+v at the locked %v", e, low+(high-low)*float64(i)/59, best, tau)
+				t.Errorf("%+v at %v, %+v at the locked %v", e, low+(high-low)*float64(i)/29, best, tau)
 			}
 		}
 	}

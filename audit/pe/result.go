@@ -2,6 +2,7 @@ package pe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/aviary-audit/aviary/audit/accounting"
@@ -26,37 +27,57 @@ type Theory struct {
 	Reverse *float64 `json:"reverse_limit,omitempty"`
 }
 
-// AttackResult is one attack. Its bounds are the largest of its canaries', each of
-// which has a share of the level, so that the largest holds at the whole.
+// AttackResult is one attack. Its bounds but the pooled ones are the largest of its
+// canaries', each of which has a share of the level, so that the largest holds at
+// the whole.
 type AttackResult struct {
-	Attack    string         `json:"attack"`
-	EpsLower  float64        `json:"eps_lower"`       // by the protocol
-	EpsTight  float64        `json:"eps_lower_tight"` // by bounds on two rates
-	EpsJoint  float64        `json:"eps_lower_joint"` // by the joint test
-	Corrected float64        `json:"eps_lower_all"`   // by the protocol, at the level divided by all attacks
-	Exact     float64        `json:"eps_exact"`       // of the best canary, without sampling error
-	Canaries  []CanaryResult `json:"canaries"`
+	Attack string `json:"attack"`
+	Bounds
+	// Pooled is the protocol's bound from the trials of all canaries together, at
+	// the whole level.
+	Pooled float64 `json:"eps_lower_pooled"`
+	// PooledJoint is the joint test on them: an estimate (see stats.JointPooled).
+	PooledJoint float64        `json:"eps_pooled_joint_estimate"`
+	Exact       float64        `json:"eps_exact"` // of the best canary, without sampling error
+	Canaries    []CanaryResult `json:"canaries"`
+}
+
+// Bounds are lower bounds on ε from one canary's trials.
+type Bounds struct {
+	EpsLower  float64 `json:"eps_lower"`       // by the protocol
+	EpsTight  float64 `json:"eps_lower_tight"` // by bounds on two rates
+	EpsJoint  float64 `json:"eps_lower_joint"` // by the joint test
+	Corrected float64 `json:"eps_lower_all"`   // by the protocol, at the level divided by all attacks
+	// EpsFamily supposes that the release is one Poisson-sampled Gaussian: that no
+	// such mechanism with a smaller ε explains the counts.
+	EpsFamily float64 `json:"eps_lower_family"`
+}
+
+func (b Bounds) max(o Bounds) Bounds {
+	return Bounds{max(b.EpsLower, o.EpsLower), max(b.EpsTight, o.EpsTight), max(b.EpsJoint, o.EpsJoint),
+		max(b.Corrected, o.Corrected), max(b.EpsFamily, o.EpsFamily)}
+}
+
+// Tally is what trials counted at one locked threshold.
+type Tally struct {
+	Threshold
+	Counts
 }
 
 // CanaryResult is one attack on one canary.
 type CanaryResult struct {
-	Canary    int      `json:"canary"`
-	User      string   `json:"user,omitempty"`
-	Mu        float64  `json:"mu_eff"`       // by auxiliary users
-	MuNoise   float64  `json:"mu_eff_noise"` // μ_eff σ: 1 for a perfect canary
-	Norm      float64  `json:"norm"`         // ‖v_P‖/C
-	Twins     int      `json:"twins,omitempty"`
-	Threshold float64  `json:"threshold"`
-	Gap       Gap      `json:"moments_gap"`
-	FP        int      `json:"fp"`
-	TP        int      `json:"tp"`
-	EpsLower  float64  `json:"eps_lower"`
-	EpsTight  float64  `json:"eps_lower_tight"`
-	EpsJoint  float64  `json:"eps_lower_joint"`
-	Corrected float64  `json:"eps_lower_all"`
-	Exact     Attack   `json:"exact"`    // of the attack with the locked statistic on the test users, at its best threshold
-	Expected  Expected `json:"expected"` // by the exact law at the locked threshold
-	Curve     []Rates  `json:"trade_off"`
+	Canary  int     `json:"canary"`
+	User    string  `json:"user,omitempty"`
+	Mu      float64 `json:"mu_eff"`       // by auxiliary users
+	MuNoise float64 `json:"mu_eff_noise"` // μ_eff σ: 1 for a perfect canary
+	Norm    float64 `json:"norm"`         // ‖v_P‖/C
+	Twins   int     `json:"twins,omitempty"`
+	Gap     Gap     `json:"moments_gap"`
+	Tallies []Tally `json:"tallies"`
+	Bounds
+	Exact    Attack   `json:"exact"`    // of the attack with the locked statistic on the test users, at its best threshold
+	Expected Expected `json:"expected"` // by the exact law at the locked threshold
+	Curve    []Rates  `json:"trade_off"`
 }
 
 // Rates are one point of an exact trade-off curve.
@@ -93,11 +114,18 @@ func MechanismTheory(rate, noise float64, rounds int, delta float64) (Theory, er
 	return t, nil
 }
 
+// ErrOtherShards says that the trials of other shards are missing.
+var ErrOtherShards = errors.New("the trials of other shards are missing")
+
 // Test runs the trials on the test users and bounds ε. The lock must be that of
-// the design. It returns nil if other shards have to come in.
+// the design: before a test user is looked at, an error names what differs. It is
+// ErrOtherShards if not all trials are there.
 func (a *Audit) Test(ctx context.Context, d *Design, l *Lock, counted Counted) (*Result, error) {
-	if len(l.Attacks) != len(d.experiments) {
-		return nil, fmt.Errorf("pe: a lock of %d experiments for %d", len(l.Attacks), len(d.experiments))
+	if l == nil {
+		return nil, fmt.Errorf("pe: no lock: thresholds are locked before test users are looked at")
+	}
+	if err := l.Same(d.lock); err != nil {
+		return nil, err
 	}
 	r := &Result{}
 	var err error
@@ -107,8 +135,13 @@ func (a *Audit) Test(ctx context.Context, d *Design, l *Lock, counted Counted) (
 	if r.Ceiling, err = a.Protocol.Ceiling(a.Mechanism.Rate, a.Mechanism.Noise); err != nil {
 		return nil, err
 	}
+	var missing error
 	for i, e := range d.experiments {
-		c, err := a.test(ctx, d.bench, e, l.Attacks[i], counted, len(d.experiments))
+		c, err := a.test(ctx, d, i, l.Attacks[i], counted, r.Theory)
+		if errors.Is(err, ErrOtherShards) { // this shard's trials of the others are still to be run
+			missing = err
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s, canary %d: %w", e.Attack, e.Canary, err)
 		}
@@ -117,17 +150,43 @@ func (a *Audit) Test(ctx context.Context, d *Design, l *Lock, counted Counted) (
 		}
 		at := &r.Attacks[len(r.Attacks)-1]
 		at.Canaries = append(at.Canaries, *c)
-		at.EpsLower = max(at.EpsLower, c.EpsLower)
-		at.EpsTight = max(at.EpsTight, c.EpsTight)
-		at.EpsJoint = max(at.EpsJoint, c.EpsJoint)
-		at.Corrected = max(at.Corrected, c.Corrected)
+		at.Bounds = at.Bounds.max(c.Bounds)
 		at.Exact = max(at.Exact, c.Exact.Estimate)
+	}
+	if missing != nil {
+		return nil, missing
+	}
+	for i := range r.Attacks {
+		if err := r.Attacks[i].pool(a.Protocol); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Attacks[i].Attack, err)
+		}
 	}
 	return r, nil
 }
 
-func (a *Audit) test(ctx context.Context, b *bench, e *Experiment, l Locked, counted Counted, of int) (*CanaryResult, error) {
-	users, err := a.contributions(ctx, b, test, e.probes, e.Observe)
+// pool bounds ε from the trials of all canaries. Each has its own threshold: that
+// Σ TPR <= e^ε Σ FPR + nδ follows from the inequality of each.
+func (r *AttackResult) pool(p Protocol) error {
+	sum := map[For]Counts{}
+	for _, c := range r.Canaries {
+		for _, t := range c.Tallies {
+			s := sum[t.For]
+			sum[t.For] = Counts{s.FP + t.FP, s.TP + t.TP}
+		}
+	}
+	t := p.claim(ForPooled, 0)
+	var err error
+	if r.Pooled, err = t.lower(sum[ForPooled]); err != nil {
+		return err
+	}
+	t.estimator = stats.JointPooled{Joint: stats.Joint{Delta: p.Delta}}
+	r.PooledJoint, err = t.lower(sum[ForPooled])
+	return err
+}
+
+func (a *Audit) test(ctx context.Context, d *Design, i int, l Locked, counted Counted, theory Theory) (*CanaryResult, error) {
+	e := d.experiments[i]
+	users, err := a.contributions(ctx, d.bench, test, e.probes, e.Observe)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +194,10 @@ func (a *Audit) test(ctx context.Context, b *bench, e *Experiment, l Locked, cou
 	if a.Eligible != users.Users() {
 		world = replicated(users, a.Eligible, testUsers(a.Seed, e.Step))
 	}
-	ch := e.stat.Channel(world, e.V)
+	ch, err := e.stat.Channel(world, e.V)
+	if err != nil {
+		return nil, err
+	}
 	law, err := NewLaw(ch)
 	if err != nil {
 		return nil, err
@@ -145,8 +207,8 @@ func (a *Audit) test(ctx context.Context, b *bench, e *Experiment, l Locked, cou
 		run = counted.Run(e.Step)
 	}
 	keep := run.Keep
-	done := 0
-	run.Keep = func(block int, c Counts) error {
+	done, of := 0, len(d.experiments)
+	run.Keep = func(block int, c []Counts) error {
 		done++
 		a.tell("trials", e.Step*a.Protocol.Trials+min(done*Block, a.Protocol.Trials), of*a.Protocol.Trials)
 		if keep != nil {
@@ -154,32 +216,61 @@ func (a *Audit) test(ctx context.Context, b *bench, e *Experiment, l Locked, cou
 		}
 		return nil
 	}
-	counts, err := NewSampler(ch).Simulate(ctx, a.Seed, []uint64{0, uint64(e.Step)}, a.Protocol.Trials, l.Threshold, run)
+	var taus []float64
+	for _, t := range l.Thresholds {
+		taus = append(taus, t.Tau)
+	}
+	counts, trials, err := NewSampler(ch).Simulate(ctx, a.Seed, []uint64{0, uint64(e.Step)}, a.Protocol.Trials, [][]float64{taus}, run)
 	if err != nil {
 		return nil, err
 	}
+	if trials < a.Protocol.Trials {
+		return nil, ErrOtherShards
+	}
 	r := &CanaryResult{Canary: e.Canary, User: e.User, Mu: e.Mu, MuNoise: e.Mu * a.Mechanism.Noise, Norm: e.Norm, Twins: e.Twins,
-		Threshold: l.Threshold, Gap: l.Gap, FP: counts.FP, TP: counts.TP, Exact: law.Epsilon(a.Protocol.Delta)}
-	if r.EpsLower, err = a.Protocol.EpsLower(counts); err != nil {
+		Gap: l.Gap, Exact: Exact(law, a.Protocol.Delta)}
+	// No attack has more than the mechanism, also where the law cannot tell.
+	r.Exact.Upper = min(r.Exact.Upper, theory.Upper)
+	for i, c := range counts {
+		r.Tallies = append(r.Tallies, Tally{l.Thresholds[i], c})
+	}
+	if r.Bounds, err = a.Protocol.Bound(r.Tallies, a.Mechanism.Rate, len(a.Variants)); err != nil {
 		return nil, err
 	}
-	tight, all := a.Protocol, a.Protocol
-	tight.Bounds = 2
-	all.Alpha /= float64(len(a.Variants))
-	if r.EpsTight, err = tight.EpsLower(counts); err != nil {
-		return nil, err
-	}
-	if r.Corrected, err = all.EpsLower(counts); err != nil {
-		return nil, err
-	}
-	if r.EpsJoint, err = (stats.Joint{Delta: a.Protocol.Delta}).Lower(a.Protocol.counts(counts), a.Protocol.level()); err != nil {
-		return nil, err
-	}
-	if r.Expected, err = a.Protocol.Expect(law, l.Threshold); err != nil {
+	if r.Expected, err = a.Protocol.Expect(law, l.Thresholds[0].Tau); err != nil {
 		return nil, err
 	}
 	r.Curve = tradeOff(law)
 	return r, nil
+}
+
+// Bound is all bounds that one canary's counts prove, which is one of several
+// attacks'.
+func (p Protocol) Bound(tallies []Tally, rate float64, attacks int) (b Bounds, err error) {
+	counts := map[For]Counts{}
+	for _, t := range tallies {
+		counts[t.For] = t.Counts
+	}
+	if b.EpsLower, err = p.EpsLower(counts); err != nil {
+		return b, err
+	}
+	tight, all := p, p
+	tight.Bounds, tight.TwoThresholds = 2, false
+	if b.EpsTight, err = tight.EpsLower(counts); err != nil {
+		return b, err
+	}
+	all.Alpha /= float64(attacks)
+	if b.Corrected, err = all.EpsLower(counts); err != nil {
+		return b, err
+	}
+	for f, eps := range map[For]*float64{ForJoint: &b.EpsJoint, ForFamily: &b.EpsFamily} {
+		if c, counted := counts[f]; counted {
+			if *eps, err = p.claim(f, rate).lower(c); err != nil {
+				return b, err
+			}
+		}
+	}
+	return b, nil
 }
 
 // tradeOff is the exact curve at 200 thresholds.

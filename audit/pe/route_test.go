@@ -100,57 +100,117 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// TestRouteMustLookAgain: where float32 is not enough, taking the device's word
-// gives other slots: the case that the certificate is for.
+// TestRouteMustLookAgain: where bytes, or float32, are not enough, the candidates
+// that the device found lack some of the nearest: the case that bounds are for.
 func TestRouteMustLookAgain(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
-	q, b := matrix(200, 16, draws(r)["far"]), matrix(500, 16, draws(r)["far"])
-	dev := cpu(t, 1)
-	ro, err := newRouter(dev, Bank{X: b}, 5)
-	if err != nil {
-		t.Fatal(err)
+	spiky := func() float32 { // one large number makes the steps of bytes coarse
+		if r.IntN(16) == 0 {
+			return float32(r.IntN(2)*200 - 100)
+		}
+		return float32(r.NormFloat64())
 	}
-	defer ro.free()
-	out := &Nearest{K: 5, Slot: make([]int32, 1000), Dist: make([]float64, 1000)}
-	if err := ro.route(q.X, 0, out); err != nil {
-		t.Fatal(err)
+	far := func() float32 { return 1000 + float32(r.IntN(5))/1024 }
+	for name, draw := range map[string]func() float32{"bytes": spiky, "floats": far} {
+		q, b := matrix(200, 16, draw), matrix(500, 16, draw)
+		ro, err := newRouter(cpu(t, 1), Bank{X: b}, 5, 200)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ro.free()
+		bounds := func(i int) queryBound { return ro.floatBound.of(math.Sqrt(sqNorm(q.Row(i))), 0) }
+		find := func() error { return ro.findByFloats(q.X) }
+		if name == "bytes" {
+			for i := range q.Len() {
+				ro.query.set(i, q.Row(i), ro.turn, make([]float64, q.D))
+			}
+			bounds, find = ro.byteQuery, func() error { return ro.findByBytes(q.Len()) }
+		}
+		if err := find(); err != nil {
+			t.Fatal(err)
+		}
+		want, wrong, unsure := naive(q, b, nil, 5), 0, 0
+		slots, dists := make([]int32, 5), make([]float64, 5)
+		for i := range q.Len() {
+			// Nothing but the list's own order, as if its scores were exact.
+			trusting := queryBound{square: bounds(i).square}
+			ro.settle(q.Row(i), i, trusting, slots, dists)
+			differs := !slices.Equal(slots, want.Slot[5*i:5*i+5])
+			sure := ro.settle(q.Row(i), i, bounds(i), slots, dists)
+			if sure && !slices.Equal(slots, want.Slot[5*i:5*i+5]) {
+				t.Errorf("%s: record %d: certain of slots that are wrong", name, i)
+			}
+			if differs {
+				wrong++
+			}
+			if !sure {
+				unsure++
+			}
+		}
+		if wrong == 0 || unsure == 0 {
+			t.Errorf("%s: %d of 200 wrong without a bound, %d unsure with it: nothing was tested", name, wrong, unsure)
+		}
+		got, err := Route(t.Context(), cpu(t, 2), q, Bank{X: b}, 5, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameNearest(t, name, got, want)
 	}
-	want, wrong, unsure := naive(q, b, nil, 5), 0, 0
-	for i := range q.Len() {
-		c := []candidate{}
-		for _, s := range ro.hostSlot[i*ro.wide : (i+1)*ro.wide] {
-			c = append(c, candidate{sqDist(q.Row(i), b.Row(int(s))), s})
-		}
-		slices.SortFunc(c, candidate.compare)
-		differs := false
-		for j := range 5 {
-			differs = differs || c[j].slot != want.Slot[5*i+j]
-		}
-		sure := ro.certain(q.Row(i), ro.hostScore[(i+1)*ro.wide-1], c[4].dist)
-		if differs && sure {
-			t.Errorf("record %d: certain of slots that are wrong", i)
-		}
-		if differs {
-			wrong++
-		}
-		if !sure {
-			unsure++
-		}
-	}
-	if wrong == 0 || unsure < wrong {
-		t.Errorf("%d of 200 wrong by float32 alone, %d unsure: nothing was tested", wrong, unsure)
-	}
-	sameNearest(t, "far", out, want)
 }
 
-// TestRouteIsCertain: on embeddings of length 1, nearly no record needs all
-// distances.
+// TestBounds: no score is further off than its bound, and the bound of bytes is
+// not looser than a few times what occurs.
+func TestBounds(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 1))
+	for name, draw := range draws(r) {
+		if name == "huge" || name == "tiny" { // where the device's numbers end
+			continue
+		}
+		q, b := matrix(50, 37, draw), matrix(100, 37, draw)
+		ro, err := newRouter(cpu(t, 1), Bank{X: b}, 64, 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ro.free()
+		for i := range q.Len() {
+			ro.query.set(i, q.Row(i), ro.turn, make([]float64, q.D))
+		}
+		for _, level := range []struct {
+			find  func() error
+			bound func(i int) queryBound
+		}{
+			{func() error { return ro.findByBytes(q.Len()) }, ro.byteQuery},
+			{func() error { return ro.findByFloats(q.X) }, func(i int) queryBound { return ro.floatBound.of(math.Sqrt(sqNorm(q.Row(i))), 0) }},
+		} {
+			if err := level.find(); err != nil {
+				t.Fatal(err)
+			}
+			worst := 0.0
+			for i := range q.Len() {
+				bound := level.bound(i)
+				for j, row := range ro.hostSlot[i*ro.wide : (i+1)*ro.wide] {
+					off := math.Abs(bound.square - 2*float64(ro.hostScore[i*ro.wide+j]) - sqDist(q.Row(i), b.Row(int(row))))
+					if !(off <= bound.off) {
+						t.Fatalf("%s: record %d, row %d: off by %v, bound %v", name, i, row, off, bound.off)
+					}
+					worst = max(worst, off/bound.off)
+				}
+			}
+			if name == "normal" && worst < 0.001 {
+				t.Errorf("%s: errors are at most %.2g of their bound", name, worst)
+			}
+		}
+	}
+}
+
+// TestRouteIsCertain: on embeddings of length 1, nearly every record is settled
+// by bytes, and all by floats.
 func TestRouteIsCertain(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	unit := func(n int) *records.Matrix {
 		m := matrix(n, 384, draws(r)["normal"])
 		for i := range n {
-			norm := math.Sqrt(sqDist(m.Row(i), make([]float32, 384)))
+			norm := math.Sqrt(sqNorm(m.Row(i)))
 			for j := range m.Row(i) {
 				m.Row(i)[j] /= float32(norm)
 			}
@@ -158,23 +218,90 @@ func TestRouteIsCertain(t *testing.T) {
 		return m
 	}
 	q, b := unit(300), unit(3000)
-	ro, err := newRouter(cpu(t, 2), Bank{X: b}, 5)
+	ro, err := newRouter(cpu(t, 2), Bank{X: b}, 5, 300)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ro.free()
-	out := &Nearest{K: 5, Slot: make([]int32, 1500), Dist: make([]float64, 1500)}
-	if err := ro.route(q.X, 0, out); err != nil {
+	for i := range q.Len() {
+		ro.query.set(i, q.Row(i), ro.turn, make([]float64, q.D))
+	}
+	slots, dists := make([]int32, 5), make([]float64, 5)
+	unsettled := func(bound func(i int) queryBound) (n int) {
+		for i := range q.Len() {
+			if !ro.settle(q.Row(i), i, bound(i), slots, dists) {
+				n++
+			}
+		}
+		return n
+	}
+	if err := ro.findByBytes(300); err != nil {
 		t.Fatal(err)
 	}
-	unsure := 0
-	for i := range 300 {
-		if !ro.certain(q.Row(i), ro.hostScore[(i+1)*ro.wide-1], out.Dist[5*i+4]) {
-			unsure++
+	if n := unsettled(ro.byteQuery); n > 30 {
+		t.Errorf("%d of 300 records are not settled by bytes", n)
+	}
+	if err := ro.findByFloats(q.X); err != nil {
+		t.Fatal(err)
+	}
+	if n := unsettled(func(i int) queryBound { return ro.floatBound.of(math.Sqrt(sqNorm(q.Row(i))), 0) }); n > 0 {
+		t.Errorf("%d of 300 records are not settled by floats", n)
+	}
+}
+
+// TestRouteCopies: of many copies of few candidates the lowest slots count, and
+// no record needs all distances for them.
+func TestRouteCopies(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 1))
+	q, b := matrix(60, 8, draws(r)["normal"]), matrix(3000, 8, draws(r)["normal"])
+	for i := 40; i < b.Len(); i++ {
+		copy(b.Row(i), b.Row(i*7%40))
+	}
+	got, err := Route(t.Context(), cpu(t, 2), q, Bank{X: b}, 5, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameNearest(t, "copies", got, naive(q, b, nil, 5))
+	d := newDistinct(Bank{X: b}, 5)
+	if d.x.Len() != 40 || len(d.slots) != 40 || len(d.slots[0]) != 5 {
+		t.Errorf("%d different rows of 40, %d slots", d.x.Len(), len(d.slots[0]))
+	}
+}
+
+// TestRotation: distances stay, and one large number is spread.
+func TestRotation(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 1))
+	for _, d := range []int{1, 2, 3, 4, 37, 64, 384} {
+		m := matrix(3, d, draws(r)["normal"])
+		turn := newRotation(m)
+		a, b := make([]float64, d), make([]float64, d)
+		turn.apply(a, m.Row(0))
+		turn.apply(b, m.Row(1))
+		s := 0.0
+		for j := range a {
+			s += (a[j] - b[j]) * (a[j] - b[j])
+		}
+		if want := sqDist(m.Row(0), m.Row(1)); !(math.Abs(s-want) <= 1e-14*float64(d+1)*want) {
+			t.Errorf("%d dimensions: distance %v, turned %v", d, want, s)
 		}
 	}
-	if unsure > 3 {
-		t.Errorf("%d of 300 records needed all distances", unsure)
+	spike := &records.Matrix{D: 384, X: make([]float32, 384)}
+	turn := newRotation(spike)
+	spike.X[5] = 1
+	y := make([]float64, 384)
+	turn.apply(y, spike.X)
+	if top := max(slices.Max(y), -slices.Min(y)); top > .07 {
+		t.Errorf("a spike of 1 is still %v", top)
+	}
+}
+
+func TestSqDist4(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 1))
+	m := matrix(5, 37, draws(r)["normal"])
+	for i, d := range sqDist4(m.Row(0), m.Row(1), m.Row(2), m.Row(3), m.Row(4)) {
+		if d != sqDist(m.Row(0), m.Row(i+1)) {
+			t.Errorf("vector %d: other bits", i)
+		}
 	}
 }
 

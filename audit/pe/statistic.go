@@ -9,42 +9,6 @@ import (
 	"github.com/aviary-audit/aviary/audit/mechanism"
 )
 
-// Moments are mean and covariance of a release at the observed slots, without
-// the canary (arXiv:2609.13499, appendix E): with c_u what user u adds if it takes
-// part, by an independent coin of probability q,
-//
-//	mean = q Σ_u c_u,  Cov = q (1-q) Σ_u c_u c_uᵀ + (σC)² I.
-type Moments struct {
-	Mean []float64     // [R]
-	Cov  *mat.SymDense // [R, R]
-}
-
-// NewMoments are the moments of users eligible users, estimated from those of c:
-// both sums are scaled by users/c.Users().
-func NewMoments(h mechanism.Histogram, c *Contributions, users int) (*Moments, error) {
-	if err := h.Check(); err != nil {
-		return nil, err
-	}
-	n, r := c.Users(), len(c.Slots)
-	if n == 0 || users < 1 {
-		return nil, fmt.Errorf("pe: moments of %d users from %d", users, n)
-	}
-	scale := float64(users) / float64(n)
-	m := &Moments{make([]float64, r), mat.NewSymDense(r, nil)}
-	for u := range n {
-		row := c.Of(u)
-		m.Cov.SymRankOne(m.Cov, scale*h.Rate*(1-h.Rate), mat.NewVecDense(r, row))
-		for i, v := range row {
-			m.Mean[i] += scale * h.Rate * v
-		}
-	}
-	noise := h.Noise * h.Clip
-	for i := range r {
-		m.Cov.SetSym(i, i, m.Cov.At(i, i)+noise*noise)
-	}
-	return m, nil
-}
-
 // Statistic is the log-likelihood ratio of a release with the canary's part v
 // against one without, for Gaussian releases (arXiv:2609.13499, section 2.1):
 //
@@ -55,6 +19,7 @@ type Statistic struct {
 	Offset float64   // κ = aᵀmean + μ²/2, so that ℓ = aᵀY - κ
 	Noise  float64   // standard deviation σC‖a‖ of aᵀ(noise)
 	Rate   float64   // q
+	Clip   float64   // C
 	// Norm is ‖v‖/C: 1 if all that the canary adds is observed, and clipped.
 	Norm float64
 }
@@ -73,7 +38,7 @@ func NewStatistic(h mechanism.Histogram, m *Moments, v []float64) (*Statistic, e
 	if err := factor.SolveVecTo(a, mat.NewVecDense(r, v)); err != nil {
 		return nil, fmt.Errorf("pe: covariance of the release: %w", err)
 	}
-	s := &Statistic{A: a.RawVector().Data, Rate: h.Rate}
+	s := &Statistic{A: a.RawVector().Data, Rate: h.Rate, Clip: h.Clip}
 	var mean, square, norm float64
 	for i, x := range s.A {
 		mean += x * m.Mean[i]
@@ -86,6 +51,11 @@ func NewStatistic(h mechanism.Histogram, m *Moments, v []float64) (*Statistic, e
 	s.Norm = math.Sqrt(norm) / h.Clip
 	if !(s.Noise > 0) || math.IsInf(s.Noise, 0) {
 		return nil, fmt.Errorf("pe: the canary's votes miss all observed slots: there is nothing to detect")
+	}
+	// The canary, too, is clipped: with more than C the audit would be of another
+	// mechanism than the one whose ε it is compared with.
+	if !(s.Norm <= 1+clipSlack) {
+		return nil, fmt.Errorf("pe: the canary adds a vector of norm %v, expected at most the clip %v", s.Norm*h.Clip, h.Clip)
 	}
 	return s, nil
 }
@@ -114,7 +84,13 @@ type Channel struct {
 }
 
 // Channel is the law of ℓ with the users of c around the canary, which adds v.
-func (s *Statistic) Channel(c *Contributions, v []float64) *Channel {
+func (s *Statistic) Channel(c *Contributions, v []float64) (*Channel, error) {
+	if len(v) != len(s.A) || len(c.Slots) != len(s.A) {
+		return nil, fmt.Errorf("pe: users add to %d slots and the canary to %d, the statistic looks at %d", len(c.Slots), len(v), len(s.A))
+	}
+	if err := c.check(s.Clip); err != nil {
+		return nil, err
+	}
 	ch := &Channel{Rate: s.Rate, Noise: s.Noise, Shift: -s.Offset}
 	for u := range c.Users() {
 		x := 0.0
@@ -128,7 +104,7 @@ func (s *Statistic) Channel(c *Contributions, v []float64) *Channel {
 	for i, a := range s.A {
 		ch.Step += a * v[i]
 	}
-	return ch
+	return ch, nil
 }
 
 // Mixture is the log-likelihood ratio when it is unknown whether the canary took

@@ -15,34 +15,60 @@ import (
 // resumed, without a change in the counts.
 const Block = 1 << 16
 
-// groupSize is the number of users whose coins are one draw. Tables of sums have
-// 2^groupSize entries for each group: for 1000 users 2.7 MB.
-const groupSize = 12
-
-// Sampler draws ℓ of a Channel exactly: users are taken in groups, and all coins
-// of a group are one draw from an alias table (Walker 1977) over its subsets,
-// whose sums are known.
+// Sampler draws the statistic of one release, ℓ, or of several, the sums of their
+// Mixture after each, exactly in law but for the 53 bits of numbers.
 type Sampler struct {
-	ch    *Channel
-	alias []uint32  // of subsets of groupSize users
-	keep  []uint64  // draws below keep stay, out of 2^52
-	sums  []float64 // [groups, 2^groupSize]
+	releases []*background
+	mixture  bool
 }
 
-// NewSampler prepares a channel.
-func NewSampler(c *Channel) *Sampler {
-	s := &Sampler{ch: c}
-	size := 1 << groupSize
+// NewSampler draws ℓ of one release.
+func NewSampler(c *Channel) *Sampler { return &Sampler{[]*background{newBackground(c)}, false} }
+
+// NewRoundsSampler draws Λ_1, …, Λ_T of T releases (see RoundsLaw).
+func NewRoundsSampler(channels []*Channel) *Sampler {
+	s := &Sampler{mixture: true}
+	for _, c := range channels {
+		s.releases = append(s.releases, newBackground(c))
+	}
+	return s
+}
+
+// background draws what users and noise give to ℓ. Users are taken in groups, and
+// all coins of a group are one draw from an alias table (Walker 1977) over its
+// subsets, whose sums are known.
+type background struct {
+	ch    *Channel
+	group int       // users whose coins are one draw
+	boxes []aliased // 2^group of them, the same for all groups
+	sums  []float64 // [groups, 2^group]
+}
+
+// groupSize is the number of users in a group. Larger groups take fewer draws from
+// larger tables, until these leave the caches: 12 and 2.7 MB for 1000 users were
+// fastest, and of 8000 users 9 and 3.6 MB (make bench has the times).
+func groupSize(users int) int {
+	for g := 12; g > 1; g-- {
+		if (users+g-1)/g<<g <= 500_000 {
+			return g
+		}
+	}
+	return 1
+}
+
+func newBackground(c *Channel) *background {
+	s := &background{ch: c, group: groupSize(len(c.X))}
+	size := 1 << s.group
 	p := make([]float64, size)
 	for set := range p {
 		n := bits.OnesCount(uint(set))
-		p[set] = math.Pow(c.Rate, float64(n)) * math.Pow(1-c.Rate, float64(groupSize-n))
+		p[set] = math.Pow(c.Rate, float64(n)) * math.Pow(1-c.Rate, float64(s.group-n))
 	}
-	s.alias, s.keep = aliasTable(p)
-	groups := (len(c.X) + groupSize - 1) / groupSize
+	s.boxes = aliasTable(p)
+	groups := (len(c.X) + s.group - 1) / s.group
 	s.sums = make([]float64, groups*size)
 	for g := range groups {
-		x := c.X[g*groupSize : min(len(c.X), (g+1)*groupSize)]
+		x := c.X[g*s.group : min(len(c.X), (g+1)*s.group)]
 		sums := s.sums[g*size : (g+1)*size]
 		for set := 1; set < size; set++ {
 			low := bits.TrailingZeros(uint(set))
@@ -55,11 +81,18 @@ func NewSampler(c *Channel) *Sampler {
 	return s
 }
 
+// aliased is a box of an alias table: draws below keep, out of 2^52, stay, and
+// others go to alias.
+type aliased struct {
+	keep  uint64
+	alias uint32
+}
+
 // aliasTable splits n = 2^k equal boxes between two outcomes each, so that drawing
 // a box and a side has the law p. Probabilities are whole multiples of 2^-52/n.
-func aliasTable(p []float64) (alias []uint32, keep []uint64) {
+func aliasTable(p []float64) []aliased {
 	n := len(p)
-	alias, keep = make([]uint32, n), make([]uint64, n)
+	boxes := make([]aliased, n)
 	share := make([]float64, n)
 	var small, large []int
 	for i, v := range p {
@@ -73,7 +106,7 @@ func aliasTable(p []float64) (alias []uint32, keep []uint64) {
 	for len(small) > 0 && len(large) > 0 {
 		i, j := small[len(small)-1], large[len(large)-1]
 		small = small[:len(small)-1]
-		alias[i], keep[i] = uint32(j), uint64(share[i]*(1<<52))
+		boxes[i] = aliased{uint64(share[i] * (1 << 52)), uint32(j)}
 		share[j] -= 1 - share[i]
 		if share[j] < 1 {
 			large = large[:len(large)-1]
@@ -81,71 +114,141 @@ func aliasTable(p []float64) (alias []uint32, keep []uint64) {
 		}
 	}
 	for _, i := range append(small, large...) { // 1, but for rounding
-		alias[i], keep[i] = uint32(i), 1<<52
+		boxes[i] = aliased{1 << 52, uint32(i)}
 	}
-	return alias, keep
+	return boxes
 }
 
-// background draws Σ b_u x_u + Noise z + Shift.
-func (s *Sampler) background(src *rand.PCG, normal *rand.Rand) float64 {
-	l := s.ch.Shift + s.ch.Noise*normal.NormFloat64()
-	const size = 1 << groupSize
-	for sums := s.sums; len(sums) > 0; sums = sums[size:] {
+// draw is Σ b_u x_u + Noise z + Shift.
+func (s *background) draw(src *source) float64 {
+	l := s.ch.Shift + s.ch.Noise*src.normal()
+	mask := uint64(len(s.boxes) - 1)
+	for sums := s.sums; len(sums) > 0; sums = sums[len(s.boxes):] {
 		u := src.Uint64()
-		set := u & (size - 1)
-		if u>>12 >= s.keep[set] {
-			set = uint64(s.alias[set])
+		set := u & mask
+		if box := &s.boxes[set]; u>>12 >= box.keep {
+			set = uint64(box.alias)
 		}
 		l += sums[set]
 	}
 	return l
 }
 
-// Counts are how many of N trials had ℓ >= the threshold: FP without the canary,
-// TP where it takes part by its coin.
-type Counts struct{ FP, TP int }
+// source is one random stream.
+type source struct {
+	*rand.PCG
+	spare float64
+	kept  bool
+}
 
 // stream is the generator of one block of trials.
-func stream(seed uint64, index ...uint64) *rand.PCG {
-	return rand.NewPCG(rng.Seed(seed, rng.Trials, append(index, 0)...), rng.Seed(seed, rng.Trials, append(index, 1)...))
+func stream(seed uint64, index ...uint64) *source {
+	return &source{PCG: rand.NewPCG(rng.Seed(seed, rng.Trials, append(index, 0)...), rng.Seed(seed, rng.Trials, append(index, 1)...))}
 }
 
-// Block runs trials n of block number block, in both worlds, and counts those with
-// ℓ >= tau. index names the experiment; both worlds have streams of their own.
-func (s *Sampler) Block(seed uint64, index []uint64, block uint64, n int, tau float64) Counts {
-	var c Counts
-	name := func(world uint64) []uint64 { return append(append([]uint64{}, index...), block, world) }
-	src := stream(seed, name(0)...)
-	normal := rand.New(src)
-	for range n {
-		if s.background(src, normal) >= tau {
-			c.FP++
-		}
+func (s *source) uniform() float64 { return float64(s.Uint64()>>11) * 0x1p-53 }
+
+// normal draws by the polar method (Marsaglia and Bray 1964), which is exact but
+// for rounding; the tables of math/rand/v2 have 24 bits.
+func (s *source) normal() float64 {
+	if s.kept {
+		s.kept = false
+		return s.spare
 	}
-	src = stream(seed, name(1)...)
-	normal = rand.New(src)
-	for range n {
-		l := s.background(src, normal)
-		if normal.Float64() < s.ch.Rate {
-			l += s.ch.Step
+	for {
+		x, y := 2*s.uniform()-1, 2*s.uniform()-1
+		r := x*x + y*y
+		if r >= 1 || r == 0 {
+			continue
 		}
-		if l >= tau {
-			c.TP++
-		}
+		f := math.Sqrt(-2 * math.Log(r) / r)
+		s.spare, s.kept = y*f, true
+		return x * f
 	}
-	return c
 }
 
-// Simulate runs trials in each world, on all cores, and adds up the blocks. done,
-// if not nil, has the counts of blocks that were run before, by number, and keep,
-// if not nil, is told of each new one, from one goroutine at a time. Only blocks ≡
-// shard modulo shards are run.
-func (s *Sampler) Simulate(ctx context.Context, seed uint64, index []uint64, trials int, tau float64, run Run) (Counts, error) {
-	if trials < 1 || math.IsNaN(tau) {
-		return Counts{}, fmt.Errorf("pe: %d trials at the threshold %v", trials, tau)
+// draw puts the statistic after each release into out.
+func (s *Sampler) draw(src *source, canary bool, out []float64) {
+	sum := 0.0
+	for t, r := range s.releases {
+		l := r.draw(src)
+		if canary && src.uniform() < r.ch.Rate {
+			l += r.ch.Step
+		}
+		if s.mixture {
+			l = Mixture(r.ch.Rate, l)
+		}
+		sum += l
+		out[t] = sum
+	}
+}
+
+// Counts are how many trials had a statistic of at least a threshold: FP without
+// the canary, TP where it takes part by its coin.
+type Counts struct {
+	FP int `json:"fp"`
+	TP int `json:"tp"`
+}
+
+// Block runs trials n of block number block, in both worlds. taus has the
+// thresholds of each release's statistic; counts are in their order. index names
+// the experiment; both worlds have streams of their own.
+func (s *Sampler) Block(seed uint64, index []uint64, block uint64, n int, taus [][]float64) []Counts {
+	total := 0
+	for _, list := range taus {
+		total += len(list)
+	}
+	counts := make([]Counts, total)
+	out := make([]float64, len(s.releases))
+	above := make([]int, total)
+	for world := range uint64(2) {
+		src := stream(seed, append(append([]uint64{}, index...), block, world)...)
+		clear(above)
+		for range n {
+			s.draw(src, world == 1, out)
+			i := 0
+			for t, list := range taus {
+				for _, tau := range list {
+					if out[t] >= tau {
+						above[i]++
+					}
+					i++
+				}
+			}
+		}
+		for i, a := range above {
+			if world == 0 {
+				counts[i].FP = a
+			} else {
+				counts[i].TP = a
+			}
+		}
+	}
+	return counts
+}
+
+// Simulate runs trials in each world, on all cores, and adds up the blocks. With
+// shards it runs those of one, and adds what else run knows; done tells how many
+// trials the counts are of.
+func (s *Sampler) Simulate(ctx context.Context, seed uint64, index []uint64, trials int, taus [][]float64, run Run) (counts []Counts, done int, err error) {
+	if trials < 1 {
+		return nil, 0, fmt.Errorf("pe: %d trials, expected 1 or more", trials)
+	}
+	if len(taus) != len(s.releases) {
+		return nil, 0, fmt.Errorf("pe: thresholds for %d releases, expected %d", len(taus), len(s.releases))
+	}
+	total := 0
+	for t, list := range taus {
+		for _, tau := range list {
+			if math.IsNaN(tau) {
+				return nil, 0, fmt.Errorf("pe: release %d: a threshold is not a number", t+1)
+			}
+		}
+		total += len(list)
 	}
 	blocks := (trials + Block - 1) / Block
-	return run.blocks(ctx, blocks, func(b int) Counts {
-		return s.Block(seed, index, uint64(b), min(Block, trials-b*Block), tau)
+	size := func(b int) int { return min(Block, trials-b*Block) }
+	return run.blocks(ctx, blocks, total, size, func(b int) []Counts {
+		return s.Block(seed, index, uint64(b), size(b), taus)
 	})
 }

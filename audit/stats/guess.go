@@ -33,9 +33,14 @@ func Count(s audit.Scores, plus, minus int) (Guesses, error) {
 
 // ranking is a game's canaries from the highest score down and from the lowest
 // up, so that several rules can be tried on one sort.
-type ranking struct {
-	s        audit.Scores
-	down, up []int
+type ranking struct{ down, up side }
+
+// side is canaries in the order in which they are guessed, with the counts that
+// were asked for.
+type side struct {
+	score []float64
+	right []bool // that they are on the side which is guessed
+	known map[int]int
 }
 
 func rank(s audit.Scores) (ranking, error) {
@@ -45,47 +50,56 @@ func rank(s audit.Scores) (ranking, error) {
 	if err := checkCoins(s); err != nil {
 		return ranking{}, err
 	}
-	r := ranking{s: s, down: make([]int, len(s.Value))}
-	for i := range r.down {
-		r.down[i] = i
+	m := len(s.Value)
+	order := make([]int, m)
+	for i := range order {
+		order[i] = i
 	}
-	sort.Slice(r.down, func(a, b int) bool { return s.Value[r.down[a]] > s.Value[r.down[b]] })
-	r.up = slices.Clone(r.down)
-	slices.Reverse(r.up)
-	return r, nil
+	sort.Slice(order, func(a, b int) bool { return s.Value[order[a]] > s.Value[order[b]] })
+	down := pick(s, order)
+	up := side{slices.Clone(down.Value), make([]bool, m), map[int]int{}}
+	slices.Reverse(up.score)
+	for i, member := range down.Member {
+		up.right[m-1-i] = !member
+	}
+	return ranking{side{down.Value, down.Member, map[int]int{}}, up}, nil
 }
 
 // count is Count of the ranked scores.
 func (r ranking) count(plus, minus int) (Guesses, error) {
-	m := len(r.down)
+	m := len(r.down.score)
 	switch {
 	case plus < 0 || minus < 0 || plus+minus == 0:
 		return Guesses{}, fmt.Errorf("stats: guesses: %d highest and %d lowest, expected 0 or more each and 1 or more together", plus, minus)
 	case plus+minus > m:
 		return Guesses{}, fmt.Errorf("stats: guesses: %d highest and %d lowest of %d canaries", plus, minus, m)
 	}
-	return Guesses{m, plus + minus, fewestCorrect(r.s, r.down, plus, true) + fewestCorrect(r.s, r.up, minus, false)}, nil
+	return Guesses{m, plus + minus, r.down.fewestRight(plus) + r.up.fewestRight(minus)}, nil
 }
 
-// fewestCorrect is how many of the first n in order are on the given side, ties
-// at the cut broken against it.
-func fewestCorrect(s audit.Scores, order []int, n int, member bool) int {
-	correct := 0
+// fewestRight is how many of the first n are right, ties at the cut broken
+// against them.
+func (s side) fewestRight(n int) int {
+	if right, ok := s.known[n]; ok {
+		return right
+	}
+	fewest := 0
 	for i := 0; i < n; {
 		j, right := i, 0
-		for ; j < len(order) && s.Value[order[j]] == s.Value[order[i]]; j++ {
-			if s.Member[order[j]] == member {
+		for ; j < len(s.score) && s.score[j] == s.score[i]; j++ {
+			if s.right[j] {
 				right++
 			}
 		}
 		if j <= n {
-			correct += right
+			fewest += right
 		} else {
-			correct += max(0, n-i-(j-i-right))
+			fewest += max(0, n-i-(j-i-right))
 		}
 		i = j
 	}
-	return correct
+	s.known[n] = fewest
+	return fewest
 }
 
 // checkCoins refuses memberships that fair coins give less than once in 1e9.

@@ -30,11 +30,11 @@ func rejectsTradeOff(g Guesses, tau float64, below func(x float64) float64) bool
 		if right+wrong > r/m {
 			return true
 		}
-		next := math.Max(wrong, below(right))
+		next := max(wrong, below(right))
 		if next == wrong {
 			break // then right stays too
 		}
-		right = math.Min(1, right+float64(i)/(r-float64(i))*(next-wrong))
+		right = min(1, right+float64(i)/(r-float64(i))*(next-wrong))
 		wrong = next
 	}
 	return right+wrong > r/m
@@ -82,7 +82,7 @@ func (e MahloujifarEpsDelta) AtDelta() float64 { return e.Delta }
 func (e MahloujifarEpsDelta) curve(eps float64) func(x float64) float64 {
 	up, down := math.Exp(eps), math.Exp(-eps)
 	return func(x float64) float64 {
-		return math.Max(0, math.Max(1-e.Delta-up*(1-x), down*(x-e.Delta)))
+		return max(0, 1-e.Delta-up*(1-x), down*(x-e.Delta))
 	}
 }
 

@@ -1,6 +1,9 @@
 package stats
 
-import "math"
+import (
+	"math"
+	"sort"
+)
 
 // Steinke is the bound of Steinke, Nasr and Jagielski 2023, theorem 5.2 (code in
 // their appendix D): a mechanism that is (ε, δ)-DP lets any attack guess r of m
@@ -39,29 +42,22 @@ func (s Steinke) PValue(g Guesses, eps float64) (float64, error) {
 
 // steinkeSlack is max_{i=1..v} P[v-i <= B < v]/i for B ~ Bin(r, q): the largest
 // mean of the probabilities of v-1, v-2, ..., v-i.
+//
+// Probabilities grow down to the mode and fall below it. So the mean grows with i
+// while the next probability is above it, and never again once one is not: the
+// first i at which that happens has the largest mean, and is found by halving.
 func steinkeSlack(r, v int, q float64) float64 {
-	best, sum := 0.0, 0.0
 	mode := int(float64(r+1) * q)
-	p := math.Exp(logBinomialPMF(v-1, r, q))
-	for i := 1; i <= v; i++ {
-		k := v - i
-		if i > 1 {
-			// P[k] from P[k+1], or anew where that has vanished.
-			if p > 1e-290 {
-				p *= float64(k+1) / float64(r-k) * (1 - q) / q
-			} else {
-				p = math.Exp(logBinomialPMF(k, r, q))
-			}
-		}
-		sum += p
-		mean := sum / float64(i)
-		if mean > best {
-			best = mean
-		} else if k < mode && p < mean {
-			break // below the mode the terms fall, and so do their means
-		}
+	if v-1 <= mode {
+		return math.Exp(logBinomialPMF(v-1, r, q))
 	}
-	return best
+	above := binomialUpper(v, r, q)
+	mean := func(i int) float64 { return (binomialUpper(v-i, r, q) - above) / float64(i) }
+	first := v - mode // i that reaches down to the mode
+	return mean(first + sort.Search(v-first, func(j int) bool {
+		i := first + j
+		return math.Exp(logBinomialPMF(v-i-1, r, q)) <= mean(i)
+	}))
 }
 
 // Lower implements Estimator.

@@ -12,3 +12,8 @@ out=models/testdata/torch_mlp.json
 "$python" bench/peers/oracles_mlp.py >"$out.new"
 mv "$out.new" "$out"
 echo "wrote $out"
+if "$python" -c 'import transformers, sentence_transformers' 2>/dev/null; then
+	"$python" bench/peers/oracles_encoder.py models/hf/testdata data/minilm
+else
+	echo "oracles: no transformers and sentence-transformers: the encoder's values stay as they are" >&2
+fi

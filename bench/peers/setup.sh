@@ -27,10 +27,10 @@ if ! "$PYTHON" -m venv $site "$venv"; then
 	exit 0
 fi
 
-# install NAME ROWS [OPTION] installs the pinned NAME unless it is there.
+# install NAME ROWS [OPTION] [PACKAGE] installs the pinned PACKAGE, else NAME, unless it is there.
 install() {
 	"$venv/bin/python" -c "import $1" 2>/dev/null && return 0
-	"$venv/bin/python" -m pip install --quiet ${3:-} "$(grep "^$1==" "$here/requirements.txt")" &&
+	"$venv/bin/python" -m pip install --quiet ${3:-} "$(grep "^${4:-$1}==" "$here/requirements.txt")" &&
 		"$venv/bin/python" -c "import $1" && return 0
 	echo "peers: $1 could not be installed: missing rows: $2"
 }
@@ -40,9 +40,17 @@ install torch "GEMM by torch, steps, gradient+HVP, training"
 install scipy "scipy's Clopper-Pearson bounds, and all of Opacus" --no-deps
 install opt_einsum "all of Opacus" --no-deps
 install opacus "accounting and calibration by Opacus" --no-deps
+install faiss "routing by faiss" "" faiss-cpu
+# The encoder's peers: transformers, and what its model is exported with.
+install transformers "embeddings, all of them"
+install onnx "embeddings by onnxruntime"
+install onnxscript "embeddings by onnxruntime"
+install onnxruntime "embeddings by onnxruntime"
+# Not a peer: its values are in testdata (make oracles).
+install sentence_transformers "none, but make oracles cannot make the encoder's values" "" sentence-transformers
 
 "$venv/bin/python" - <<'PY'
-for name in ("numpy", "torch", "scipy", "opacus"):
+for name in ("numpy", "torch", "scipy", "opacus", "faiss", "transformers", "onnxruntime"):
     try:
         print("peers:", name, __import__(name).__version__)
     except ImportError:

@@ -59,7 +59,7 @@ def measure(run, seconds, least=5):
 
 
 # Rows that take seconds.
-LONG = ("train/", "craft/", "accounting/opacus-fine", "accounting/opacus-calibration")
+LONG = ("train/", "craft/", "routing/", "accounting/opacus-fine", "accounting/opacus-calibration")
 
 
 def answer(name, row, seconds, threads):

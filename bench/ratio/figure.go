@@ -44,9 +44,12 @@ func clockFor(threads int) clock {
 }
 
 // slice runs f again and again for about d, and at least three times.
-func slice(f func() error, d time.Duration) (figure, error) {
+func slice(f func() error, d time.Duration) (figure, error) { return repeat(f, d, 3) }
+
+// repeat is slice with another least number of times.
+func repeat(f func() error, d time.Duration, least int) (figure, error) {
 	best := figure{Wall: math.Inf(1), CPU: math.Inf(1)}
-	for start, n := time.Now(), 0; n < 3 || time.Since(start) < d; n++ {
+	for start, n := time.Now(), 0; n < least || time.Since(start) < d; n++ {
 		wall, cpu := time.Now(), cpuNow()
 		if err := f(); err != nil {
 			return figure{}, err

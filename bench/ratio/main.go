@@ -8,7 +8,7 @@
 // disturb least; with more it is the wall clock, since CPU time cannot see how
 // well threads share the work. Both are in the JSON.
 //
-// The peers are numpy's OpenBLAS, torch, Opacus and scipy, in the environment of `make peers`.
+// The peers are numpy's OpenBLAS, torch, Opacus, scipy, faiss, transformers and onnxruntime, in the environment of `make peers`.
 // Each is optional: what cannot be measured stays in the table, as missing.
 package main
 

@@ -45,7 +45,7 @@ func measureAll(ctx context.Context, o options, threads int, t *table) ([]result
 	defer dev.Close()
 	m := &measurer{opts: o, threads: threads, dev: dev, makers: works(dev, threads)}
 	t.Device = dev.Name()
-	for _, script := range []string{"bench/peers/gemm_peers.py", "bench/peers/torch_mlp.py", "bench/peers/torch_ibis.py", "bench/peers/accounting_peers.py"} {
+	for _, script := range []string{"bench/peers/gemm_peers.py", "bench/peers/torch_mlp.py", "bench/peers/torch_ibis.py", "bench/peers/accounting_peers.py", "bench/peers/routing_peers.py", "bench/peers/encoder_peers.py"} {
 		p, err := startPeer(ctx, o.python, script, o.data, threads)
 		if err != nil {
 			if why := err.Error(); !slices.Contains(m.absent, why) {
@@ -166,6 +166,9 @@ func (m *measurer) contestant(ctx context.Context, name string) (take func() (fi
 		w, err := maker()
 		if err != nil {
 			return nil, nil, err
+		}
+		if w.Long { // as peers' long rows
+			return func() (figure, error) { return repeat(w.Run, 0, 1) }, w.Free, nil
 		}
 		if err := w.Run(); err != nil { // warm
 			return nil, w.Free, err

@@ -39,6 +39,12 @@ func rows() []row {
 	}
 	plain := []string{"step/plain/autograd", "step/plain/compile", "step/plain/manual"}
 	hvp := []string{"hvp/double-backward", "hvp/forward-over-reverse"}
+	for _, l := range bench.EmbedLoads {
+		name := "embed/" + l.Name
+		list = append(list,
+			row{name: name + " / onnxruntime", ours: name, peers: []string{name + "/onnxruntime", name + "/onnxruntime-fused"}, speed: true, target: 1, slow: true},
+			row{name: name + " / torch", ours: name, peers: []string{name + "/torch", name + "/torch-compile"}, speed: true, target: 1.1, slow: true})
+	}
 	return append(list,
 		row{name: "plain step / torch", ours: "plain", peers: plain, target: 0.85},
 		row{name: "DP step without noise / our plain step", ours: "dp", peers: []string{"plain"}, target: 1.05},
@@ -53,6 +59,7 @@ func rows() []row {
 		row{name: "crafting one set / torch, without reading", ours: craft, peers: []string{"craft/manual"}, target: 0.6, slow: true},
 		row{name: "one audit / torch's training alone", ours: audit, peers: []string{"train/manual", "train/autograd"}, target: 1, slow: true},
 		row{name: "one audit, peak memory in MB", ours: audit, target: 600, memory: true, slow: true},
+		row{name: "routing 128,000 x 8,192 x 384, k = 5 / faiss", ours: "routing", peers: []string{"routing/faiss"}, speed: true, target: 1.2, slow: true},
 		row{name: "accounting-opacus-mesh / Opacus", ours: "opacus-mesh", peers: []string{"accounting/opacus-mesh"}, speed: true, target: 5},
 		row{name: "accounting-tight / Opacus at error 1e-3", ours: "tight", peers: []string{"accounting/opacus-fine"}, speed: true, target: 20, slow: true},
 		row{name: "calibration, tight, T = 2441", ours: "calibration", target: 1, absolute: true},
@@ -77,7 +84,17 @@ func works(dev kernels.Device, threads int) map[string]func() (*bench.Work, erro
 	for _, k := range []bench.Kind{bench.Plain, bench.DP, bench.DPNoise, bench.Gradient, bench.GradientHVP} {
 		m[string(k)] = func() (*bench.Work, error) { return bench.Step(dev, k) }
 	}
+	for _, l := range bench.EmbedLoads {
+		m["embed/"+l.Name] = func() (*bench.Work, error) { return bench.Embed(dev, l) }
+	}
 	m["refine"] = func() (*bench.Work, error) { return bench.Refine(dev) }
+	m["routing"] = func() (*bench.Work, error) {
+		w, err := bench.Routing(dev)
+		if err != nil {
+			return nil, err
+		}
+		return onThreads(w, threads), nil
+	}
 	for name, work := range map[string]func() *bench.Work{"opacus-mesh": bench.OpacusMesh, "tight": bench.Tight,
 		"calibration": bench.Calibration, "calibration-opacus": bench.CalibrationOpacus, "clopper-pearson": bench.ClopperPearson} {
 		m[name] = func() (*bench.Work, error) { return onThreads(work(), threads), nil }

@@ -161,6 +161,22 @@ func toCOrder[T any](f []T, shape []int) []T {
 	return c
 }
 
+// StartNpy writes what stands before the elements of an array of that shape, which
+// WriteElements is to write, in C order, in as many pieces as one likes.
+func StartNpy[T Element](w io.Writer, shape ...int) error {
+	var none []T
+	t, _ := typeOfData(none)
+	if _, err := elements(shape, t.size); err != nil {
+		return fmt.Errorf("write npy: %w", err)
+	}
+	head, err := appendHeader(nil, t, shape)
+	if err != nil {
+		return fmt.Errorf("write npy: %w", err)
+	}
+	_, err = w.Write(head)
+	return err
+}
+
 // WriteNpy writes a in .npy form, byte for byte as numpy.save does. It fails
 // if a.Data does not have the elements that a.Shape says.
 func WriteNpy(w io.Writer, a Array) error {
@@ -184,32 +200,33 @@ func WriteNpy(w io.Writer, a Array) error {
 	}
 	switch data := a.Data.(type) {
 	case []bool:
-		return writeElements(w, data)
+		return WriteElements(w, data)
 	case []int8:
-		return writeElements(w, data)
+		return WriteElements(w, data)
 	case []int16:
-		return writeElements(w, data)
+		return WriteElements(w, data)
 	case []int32:
-		return writeElements(w, data)
+		return WriteElements(w, data)
 	case []int64:
-		return writeElements(w, data)
+		return WriteElements(w, data)
 	case []uint8:
-		return writeElements(w, data)
+		return WriteElements(w, data)
 	case []uint16:
-		return writeElements(w, data)
+		return WriteElements(w, data)
 	case []uint32:
-		return writeElements(w, data)
+		return WriteElements(w, data)
 	case []uint64:
-		return writeElements(w, data)
+		return WriteElements(w, data)
 	case []float32:
-		return writeElements(w, data)
+		return WriteElements(w, data)
 	case []float64:
-		return writeElements(w, data)
+		return WriteElements(w, data)
 	}
 	panic("npz: no writer for dtype " + t.code)
 }
 
-func writeElements[T Element](w io.Writer, data []T) error {
+// WriteElements writes elements of an array that StartNpy has begun.
+func WriteElements[T Element](w io.Writer, data []T) error {
 	var raw []byte
 	for len(data) > 0 {
 		k := min(len(data), chunk)

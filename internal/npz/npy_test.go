@@ -2,6 +2,7 @@ package npz
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -308,4 +309,27 @@ func FuzzNpy(f *testing.F) {
 			t.Fatalf("%q, want %q", second.Bytes(), first.Bytes())
 		}
 	})
+}
+
+// In pieces the bytes are those of one piece.
+func TestWritesInPieces(t *testing.T) {
+	data := counting[float32](12)
+	var whole, pieces bytes.Buffer
+	if err := WriteNpy(&whole, Array{Shape: []int{4, 3}, Data: data}); err != nil {
+		t.Fatal(err)
+	}
+	if err := StartNpy[float32](&pieces, 4, 3); err != nil {
+		t.Fatal(err)
+	}
+	for _, cut := range [][2]int{{0, 6}, {6, 6}, {6, 12}} {
+		if err := WriteElements(&pieces, data[cut[0]:cut[1]]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(whole.Bytes(), pieces.Bytes()) {
+		t.Errorf("%q in pieces, %q as a whole", pieces.Bytes(), whole.Bytes())
+	}
+	if err := StartNpy[float32](io.Discard, -1); err == nil {
+		t.Error("a negative side was written")
+	}
 }

@@ -37,8 +37,7 @@ func topKCase(f *fixture) {
 	f.topKInParts()
 }
 
-// topK checks one search. Where there is a list to add to, it is of integers,
-// its last place empty.
+// topK checks one search.
 func (f *fixture) topK(t kernels.TopK, bias bool, values func(int) []float64, rounds bool) {
 	f.t.Helper()
 	c := f.call("%+v bias=%v", t, bias)
@@ -48,18 +47,9 @@ func (f *fixture) topK(t kernels.TopK, bias bool, values func(int) []float64, ro
 		add = values(t.Bank)
 		mem = c.in("bias", add).Mem
 	}
-	score, slot := c.dst(t.Queries*t.K, false, nil), c.dstOf(kernels.Int32, t.Queries*t.K)
-	slots := make([]int32, t.Queries*t.K)
-	if t.Acc {
-		earlier := ref.Nearest{Queries: t.Queries, Bank: t.K - 1, Dim: 1, K: t.K}
-		ref.TopK(score.want, slots, fill(t.Queries, 1), f.integers(t.K-1), nil, earlier)
-		f.dev.UploadF64(score.Mem, score.want)
-		f.dev.UploadInts(slot.Mem, slots)
-	}
+	score, slot, slots := f.lists(c, t)
 	ref.TopK(score.want, slots, q.before, bank.before, add, ref.Nearest(t))
-	for i, s := range slots {
-		slot.want[i] = float64(s)
-	}
+	slot.wantInts(slots)
 	if rounds {
 		score.tol, slot.tol = topKTol(f.unit, t, q.before, bank.before, add)
 	}
@@ -144,5 +134,128 @@ func (f *fixture) topKInParts() {
 				search(score, slot, from, min(part, size-from))
 			}
 		}, func() {})
+	}
+}
+
+func topKBytesCase(f *fixture) {
+	variant := 0
+	next := func(queries, bank, dim, k int) {
+		variant++
+		t := kernels.TopK{Queries: queries, Bank: bank, Dim: dim, K: k, First: 3 * (variant % 5), Acc: variant&1 != 0}
+		f.topKBytes(t, variant&2 != 0, 3, f.integers, f.integers)
+	}
+	for _, queries := range tileEdges {
+		for _, bank := range tileEdges {
+			next(queries, bank, 4+(queries+bank)%4*4, 1+queries%7)
+		}
+		variant++
+	}
+	for _, dim := range depths {
+		next(15, 33, dim/4*4, 5)
+	}
+	// Sums stay below 2²⁴ with the largest bytes, and with scales and biases.
+	for _, s := range [][4]int{{230, 65, 8, 5}, {29, 1030, 4, 9}, {113, 300, 16, 13}, {3, 300, 4, kernels.MaxTopK}, {8, 5000, 200, 3}} {
+		next(s[0], s[1], s[2], s[3])
+		next(s[0], s[1], s[2], s[3])
+	}
+	ones := func(n int) []float64 { return fill(n, 1) }
+	for _, size := range []int{127, 128} { // ±128: every byte is -128
+		for _, dim := range []int{4, 384, 1020} {
+			f.topKBytes(kernels.TopK{Queries: 15, Bank: 40, Dim: dim, K: 5}, true, size, ones, f.integers)
+		}
+	}
+	broken := func(n int) []float64 {
+		x := f.integers(n)
+		if n > 2 {
+			x[1], x[2] = math.NaN(), math.Inf(1)
+		}
+		return x
+	}
+	f.topKBytes(kernels.TopK{Queries: 15, Bank: 70, Dim: 8, K: 5}, true, 3, broken, broken)
+	f.topKBytes(kernels.TopK{Queries: 0, Bank: 5, Dim: 4, K: 2}, true, 3, f.integers, f.integers)
+	f.topKBytes(kernels.TopK{Queries: 3, Bank: 0, Dim: 4, K: 2}, true, 3, f.integers, f.integers)
+	f.topKBytes(kernels.TopK{Queries: 3, Bank: 50, Dim: 0, K: 4}, true, 3, f.integers, f.integers)
+	f.topKBytesRounds()
+}
+
+// bytes are random up to size in absolute value, four in a number.
+func (f *fixture) bytes(n, size int) []int32 {
+	x := make([]int32, n)
+	for i := range x {
+		for shift := 0; shift < 32; shift += 8 {
+			b := f.rng.IntN(2*size+1) - size
+			if size == 128 {
+				b = -128
+			}
+			x[i] |= int32(uint8(b)) << shift
+		}
+	}
+	return x
+}
+
+func (f *fixture) topKBytes(t kernels.TopK, bias bool, size int, scales, biases func(int) []float64) {
+	f.t.Helper()
+	c := f.call("%+v bias=%v bytes to %d", t, bias, size)
+	q, bank := f.bytes(t.Queries*t.Dim/4, size), f.bytes(t.Bank*t.Dim/4, size)
+	mq, mb := c.ints("q", q), c.ints("bank", bank)
+	qScale, scale := c.in("qScale", scales(t.Queries)), c.in("scale", scales(t.Bank))
+	add, mem := []float64(nil), kernels.Mem{}
+	if bias {
+		add = biases(t.Bank)
+		mem = c.in("bias", add).Mem
+	}
+	score, slot, slots := f.lists(c, t)
+	ref.TopKBytes(score.want, slots, q, bank, qScale.before, scale.before, add, ref.Nearest(t))
+	slot.wantInts(slots)
+	c.run(func(dev kernels.Device) {
+		dev.TopKBytes(score.Mem, slot.Mem, mq.Mem, mb.Mem, qScale.Mem, scale.Mem, mem, t)
+	})
+}
+
+// topKBytesRounds: four roundings of each score, of numbers no longer than the
+// product or the bias.
+func (f *fixture) topKBytesRounds() {
+	t := kernels.TopK{Queries: 30, Bank: 64, Dim: 2048, K: 64}
+	c := f.call("%+v, scores that round", t)
+	q, bank := f.bytes(t.Queries*t.Dim/4, 127), f.bytes(t.Bank*t.Dim/4, 127)
+	mq, mb := c.ints("q", q), c.ints("bank", bank)
+	qScale, scale, bias := c.in("qScale", f.normals(t.Queries)), c.in("scale", f.normals(t.Bank)), c.in("bias", f.normals(t.Bank))
+	score, slot, slots := f.lists(c, t)
+	ref.TopKBytes(score.want, slots, q, bank, qScale.before, scale.before, bias.before, ref.Nearest(t))
+	slot.wantInts(slots)
+	off := func(i int) float64 {
+		return roundTol(f.unit, 4, math.Abs(score.want[i])+2*math.Abs(bias.before[slots[i]]))
+	}
+	score.tol = off
+	slot.tol = func(i int) float64 {
+		for _, j := range []int{i - 1, i + 1} {
+			if j >= 0 && j < len(slots) && j/t.K == i/t.K && math.Abs(score.want[i]-score.want[j]) <= off(i)+off(j) {
+				return math.Inf(1)
+			}
+		}
+		return 0
+	}
+	c.run(func(dev kernels.Device) {
+		dev.TopKBytes(score.Mem, slot.Mem, mq.Mem, mb.Mem, qScale.Mem, scale.Mem, bias.Mem, t)
+	})
+}
+
+// lists are those of a search, filled beforehand if it adds to them: with
+// integers, the last place of each empty.
+func (f *fixture) lists(c *call, t kernels.TopK) (score, slot *array, slots []int32) {
+	score, slot = c.dst(t.Queries*t.K, false, nil), c.dstOf(kernels.Int32, t.Queries*t.K)
+	slots = make([]int32, t.Queries*t.K)
+	if t.Acc {
+		earlier := ref.Nearest{Queries: t.Queries, Bank: t.K - 1, Dim: 1, K: t.K}
+		ref.TopK(score.want, slots, fill(t.Queries, 1), f.integers(t.K-1), nil, earlier)
+		f.dev.UploadF64(score.Mem, score.want)
+		f.dev.UploadInts(slot.Mem, slots)
+	}
+	return score, slot, slots
+}
+
+func (a *array) wantInts(x []int32) {
+	for i, v := range x {
+		a.want[i] = float64(v)
 	}
 }

@@ -232,7 +232,11 @@ func Failures(t TB, open func() (kernels.Device, error)) {
 			dev.CrossEntropyTangent(o.out, o.x, o.y, o.ints, rows, cols)
 		},
 		"SubOneHot": func(dev kernels.Device, o operands) { dev.SubOneHot(o.x, o.y, o.ints, rows, cols) },
-		"Loss64":    func(dev kernels.Device, o operands) { dev.Loss64(o.loss, o.x, o.ints, rows, cols) },
+		"Attention": func(dev kernels.Device, o operands) {
+			none := kernels.Attention{Sequences: rows - 1, Heads: 1, Dim: 1, Longest: 1}
+			dev.Attention(o.x.Slice(0, 0), o.y.Slice(0, 0), o.ints, kernels.Mem{}, none)
+		},
+		"Loss64": func(dev kernels.Device, o operands) { dev.Loss64(o.loss, o.x, o.ints, rows, cols) },
 	} {
 		beyond := int32(cols)
 		if op == "Gather" {

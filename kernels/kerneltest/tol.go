@@ -1,6 +1,11 @@
 package kerneltest
 
-import "math"
+import (
+	"math"
+
+	"github.com/aviary-audit/aviary/kernels"
+	"github.com/aviary-audit/aviary/kernels/ref"
+)
 
 // All tolerances of the suite. u is the unit roundoff of the device: 2⁻²⁴ for
 // float32, so that one rounding of x changes it by at most u|x|. The reference
@@ -109,4 +114,104 @@ func argmax(z []float64) int {
 		}
 	}
 	return best
+}
+
+// geluTol is in units of u|x|. With z = |x|/√2, rounding z and z² moves erfc(z) by
+// 3u z·2/√π exp(-z²) ≤ 1.5 u, the exponent of a device's exp, off by a few u where
+// erfc ≤ 0.16, and exp itself by less than 1 u; a polynomial near 0 by 2 u; half of
+// that enters, and the last three operations round once each.
+const geluTol = 6
+
+// layerNormTol bounds the error for each c. Deviations h-m err by δ: the sum x+y, the
+// mean and the difference. The variance errs by 2δ E|h-m| + δ² and by its own sum,
+// which enters the result as half of its relative error; rounding the quotient by
+// n, the root, its inverse and three products adds 7 u.
+func layerNormTol(u float64, x, y, gain, shift []float64, stabilizer float64) func(c int) float64 {
+	n := float64(len(x))
+	h := append([]float64(nil), x...)
+	most, abs, mean := 0.0, 0.0, 0.0
+	for c := range h {
+		size := math.Abs(h[c])
+		if y != nil {
+			size += math.Abs(y[c])
+			h[c] += y[c]
+		}
+		most = max(most, size)
+		abs += size
+		mean += h[c] / n
+	}
+	variance, deviation, far := 0.0, 0.0, 0.0
+	for _, v := range h {
+		variance += (v - mean) * (v - mean) / n
+		deviation += math.Abs(v-mean) / n
+		far = max(far, math.Abs(v-mean))
+	}
+	delta := u*most + sumTol(u, len(x), abs)/n + u*math.Abs(mean) + u*far
+	moved := 2*delta*deviation + delta*delta + sumTol(u, len(x), variance)
+	relative := moved/(2*(variance+stabilizer)) + 7*u
+	if variance == 0 { // the deviations may be nothing but their errors
+		relative = 7 * u
+	}
+	scale := 1 / math.Sqrt(variance+stabilizer)
+	return func(c int) float64 {
+		y := gain[c] * scale
+		return math.Abs(y)*delta*(1+relative) + math.Abs(y*(h[c]-mean))*relative + roundTol(u, 2, math.Abs(shift[c])+math.Abs(y*(h[c]-mean)))
+	}
+}
+
+// attentionTol bounds the error of each element of dst. A score errs by es: its sum
+// of products, the scale, the bias. The exponentials err, as in softmaxTol, by the
+// score's distance from the largest, expTol and 2 es (the maximum is a score too);
+// the sum of all of them by as much and its additions, the sum of values likewise.
+func attentionTol(u float64, qkv, offsets, bias []float64, a kernels.Attention) []float64 {
+	tol := make([]float64, a.Tokens*a.Heads*a.Dim)
+	at := func(token, which, head int) []float64 { return row(qkv, (token*3+which)*a.Heads+head, a.Dim) }
+	for s := range a.Sequences {
+		from, to := int(offsets[s]), int(offsets[s+1])
+		n := to - from
+		for i := from; i < to; i++ {
+			for h := range a.Heads {
+				z, p := make([]float64, n), make([]float64, n)
+				es := 0.0
+				for j := range z {
+					abs := 0.0
+					for d, k := range at(from+j, 1, h) {
+						z[j] += a.Scale * at(i, 0, h)[d] * k
+						abs += a.Scale * math.Abs(at(i, 0, h)[d]*k)
+					}
+					e := sumTol(u, a.Dim, abs) + 2*u*abs
+					if bias != nil {
+						b := bias[h*(2*a.Longest-1)+a.Longest-1+from+j-i]
+						z[j] += b
+						e += 2 * u * (math.Abs(b) + abs)
+					}
+					es = max(es, e)
+				}
+				ref.Softmax(p, z, 1, n)
+				m := largest(z)
+				mean := 0.0
+				relative := make([]float64, n)
+				for j := range z {
+					relative[j] = math.Expm1(2*es) + u*(math.Abs(z[j]-m)+expTol+2)
+					if p[j] > 0 {
+						mean += p[j] * relative[j]
+					}
+				}
+				mean += sumTol(u, n, 1) + u
+				for d := range a.Dim {
+					abs, moved := 0.0, 0.0
+					for j := range z {
+						v := math.Abs(at(from+j, 2, h)[d])
+						abs += p[j] * v
+						if p[j] > 0 {
+							moved += p[j] * v * relative[j]
+						}
+						moved += smallest * v
+					}
+					tol[(i*a.Heads+h)*a.Dim+d] = moved + abs*mean + sumTol(u, n, abs) + roundTol(u, 2, abs)
+				}
+			}
+		}
+	}
+	return tol
 }
