@@ -55,7 +55,7 @@ type Expected struct {
 func (p Protocol) Expect(l Tails, tau float64) (Expected, error) {
 	fpr, tpr := l.Rates(tau)
 	t := p.claim(ForEach, 0)
-	const nodes = 200
+	const nodes = 100
 	xs, ys := binomialNodes(p.Trials, fpr, nodes), binomialNodes(p.Trials, tpr, nodes)
 	var bounds []float64
 	memory := stats.Remember[stats.Counts](t.estimator)

@@ -78,6 +78,7 @@ type CanaryResult struct {
 	Exact    Attack   `json:"exact"`    // of the attack with the locked statistic on the test users, at its best threshold
 	Expected Expected `json:"expected"` // by the exact law at the locked threshold
 	Curve    []Rates  `json:"trade_off"`
+	law      *Law     // on the test users
 }
 
 // Rates are one point of an exact trade-off curve.
@@ -240,7 +241,7 @@ func (a *Audit) test(ctx context.Context, d *Design, i int, l Locked, counted Co
 	if r.Expected, err = a.Protocol.Expect(law, l.Thresholds[0].Tau); err != nil {
 		return nil, err
 	}
-	r.Curve = tradeOff(law)
+	r.Curve, r.law = tradeOff(law), law
 	return r, nil
 }
 
