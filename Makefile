@@ -72,8 +72,8 @@ data-debian: ## fetch real text of 2,000 pseudo-users, for audits of Private Evo
 data-minilm: ## fetch the sentence encoder all-MiniLM-L6-v2 (83 MB) into data/minilm
 	$(GO) run ./bench/minilm data/minilm
 
-test-minilm: data-minilm ## compare the encoder's embeddings with those of sentence-transformers
-	$(GO) test -count=1 -v -run 'MiniLM' ./models/hf
+test-minilm: data-minilm ## compare the encoder's tokens and embeddings with those of sentence-transformers
+	$(GO) test -count=1 -v -run 'MiniLM' ./models/hf ./cmd/aviary
 
 data-fashion: ## fetch Fashion-MNIST into data/fashion
 	$(GO) run ./bench/fashion data/fashion

@@ -55,19 +55,16 @@ type Expected struct {
 func (p Protocol) Expect(l Tails, tau float64) (Expected, error) {
 	fpr, tpr := l.Rates(tau)
 	t := p.claim(ForEach, 0)
-	const nodes = 100
-	xs, ys := binomialNodes(p.Trials, fpr, nodes), binomialNodes(p.Trials, tpr, nodes)
-	var bounds []float64
-	memory := stats.Remember[stats.Counts](t.estimator)
-	for _, x := range xs {
-		for _, y := range ys {
-			e, err := memory.Lower(t.counts(Counts{x, y}), t.level)
-			if err != nil {
-				return Expected{}, err
-			}
-			bounds = append(bounds, e)
-		}
+	const nodes = 200
+	each, is := t.estimator.(stats.ClopperPearson)
+	if !is {
+		return Expected{}, fmt.Errorf("pe: no expectation of bounds by %s", t.estimator.Name())
 	}
+	rows, err := each.LowerOfPairs(binomialNodes(t.trials, fpr, nodes), binomialNodes(t.trials, tpr, nodes), t.trials, t.trials, t.level)
+	if err != nil {
+		return Expected{}, err
+	}
+	bounds := slices.Concat(rows...)
 	slices.Sort(bounds)
 	var e Expected
 	n, c := float64(len(bounds)), float64(p.Canaries)

@@ -52,15 +52,68 @@ func checkCounts(c Counts, delta, eps float64) error {
 	return checkEps(eps)
 }
 
-// lower is Lower for arguments that were checked. It grows with alpha.
-func (e ClopperPearson) lower(c Counts, alpha float64) float64 {
+// rates are the one-sided bounds that a claim needs: of non-members FPR_U, and
+// TNR_L for the second logarithm; of members TPR_L, and FNR_U.
+type rates struct{ first, second float64 }
+
+func (e ClopperPearson) nonMembers(fp, n int, alpha float64) (r rates) {
 	each := alpha / float64(e.Bounds)
-	eps := math.Max(0, logRatio(clopperPearsonLower(c.TP, c.Members, each)-e.Delta, clopperPearsonUpper(c.FP, c.NonMembers, each)))
+	r.first = clopperPearsonUpper(fp, n, each)
 	if e.Bounds == 4 {
-		tn, fn := c.NonMembers-c.FP, c.Members-c.TP
-		eps = math.Max(eps, logRatio(clopperPearsonLower(tn, c.NonMembers, each)-e.Delta, clopperPearsonUpper(fn, c.Members, each)))
+		r.second = clopperPearsonLower(n-fp, n, each)
+	}
+	return r
+}
+
+func (e ClopperPearson) members(tp, n int, alpha float64) (r rates) {
+	each := alpha / float64(e.Bounds)
+	r.first = clopperPearsonLower(tp, n, each)
+	if e.Bounds == 4 {
+		r.second = clopperPearsonUpper(n-tp, n, each)
+	}
+	return r
+}
+
+// of is the bound from those of the rates.
+func (e ClopperPearson) of(non, member rates) float64 {
+	eps := math.Max(0, logRatio(member.first-e.Delta, non.first))
+	if e.Bounds == 4 {
+		eps = math.Max(eps, logRatio(non.second-e.Delta, member.second))
 	}
 	return eps
+}
+
+// lower is Lower for arguments that were checked. It grows with alpha.
+func (e ClopperPearson) lower(c Counts, alpha float64) float64 {
+	return e.of(e.nonMembers(c.FP, c.NonMembers, alpha), e.members(c.TP, c.Members, alpha))
+}
+
+// LowerOfPairs is Lower of every fp with every tp, by rows of one fp: the rates are
+// bounded once for each, not for each pair.
+func (e ClopperPearson) LowerOfPairs(fp, tp []int, nonMembers, members int, alpha float64) ([][]float64, error) {
+	if err := checkAlpha(alpha); err != nil {
+		return nil, err
+	}
+	var non, member []rates
+	for _, x := range fp {
+		if err := e.check(Counts{FP: x, NonMembers: nonMembers, Members: members}, 0); err != nil {
+			return nil, err
+		}
+		non = append(non, e.nonMembers(x, nonMembers, alpha))
+	}
+	for _, y := range tp {
+		if err := e.check(Counts{TP: y, NonMembers: nonMembers, Members: members}, 0); err != nil {
+			return nil, err
+		}
+		member = append(member, e.members(y, members, alpha))
+	}
+	out := make([][]float64, len(non))
+	for i, a := range non {
+		for _, b := range member {
+			out[i] = append(out[i], e.of(a, b))
+		}
+	}
+	return out, nil
 }
 
 // logRatio is ln(a/b), or -Inf where a is not positive.

@@ -149,3 +149,27 @@ func TestTwoWorldRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestLowerOfPairs(t *testing.T) {
+	fp, tp := []int{0, 136, 999_990}, []int{0, 573, 1_000_000}
+	for _, e := range []ClopperPearson{{1e-5, 2}, {1e-5, 4}} {
+		rows, err := e.LowerOfPairs(fp, tp, 1_000_000, 1_000_000, .01)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range fp {
+			for j, y := range tp {
+				want, err := e.Lower(Counts{x, 1_000_000, y, 1_000_000}, .01)
+				if err != nil || rows[i][j] != want {
+					t.Errorf("%d and %d: %v, expected %v, %v", x, y, rows[i][j], want, err)
+				}
+			}
+		}
+		if _, err := e.LowerOfPairs([]int{-1}, tp, 10, 10, .01); err == nil {
+			t.Error("counts below 0: no error")
+		}
+		if _, err := e.LowerOfPairs(fp, nil, 1_000_000, 10, 2); err == nil {
+			t.Error("level 2: no error")
+		}
+	}
+}

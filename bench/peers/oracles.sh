@@ -17,3 +17,8 @@ if "$python" -c 'import transformers, sentence_transformers' 2>/dev/null; then
 else
 	echo "oracles: no transformers and sentence-transformers: the encoder's values stay as they are" >&2
 fi
+if "$python" -c 'import tokenizers' 2>/dev/null && [ -f data/minilm/tokenizer.json ]; then
+	"$python" bench/peers/oracles_tokenizer.py models/hf/tokenizer data/minilm/tokenizer.json
+else
+	echo "oracles: no tokenizers or no data/minilm (make data-minilm): the tokenizers' values stay as they are" >&2
+fi

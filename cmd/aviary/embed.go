@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -15,7 +16,6 @@ import (
 	"github.com/aviary-audit/aviary/internal/atomicfile"
 	"github.com/aviary-audit/aviary/internal/npz"
 	"github.com/aviary-audit/aviary/kernels"
-	"github.com/aviary-audit/aviary/models"
 	"github.com/aviary-audit/aviary/models/hf"
 )
 
@@ -105,12 +105,12 @@ func runEmbed(cmd *cobra.Command, s *embedSettings) error {
 			return err
 		}
 		defer dev.Close()
-		e, err := openEncoder(dev, s, &about)
-		if err != nil {
+		var free func()
+		if embed, free, err = openEncoder(dev, s, &about); err != nil {
 			return inputError(err)
 		}
-		defer e.Free()
-		about.Device, embed = name, e.embed
+		defer free()
+		about.Device = name
 	}
 	if err := writeEmbedding(cmd, s, texts, about, embed); err != nil {
 		return err
@@ -119,10 +119,12 @@ func runEmbed(cmd *cobra.Command, s *embedSettings) error {
 	return err
 }
 
+// embedder gives a row for each text; first is the number of the first one.
+type embedder func(ctx context.Context, texts []string, first int) ([]float32, error)
+
 // writeEmbedding embeds a chunk of texts at a time into the file, and then writes
-// the file beside it. embed is told the number of the first text.
-func writeEmbedding(cmd *cobra.Command, s *embedSettings, texts []string, about embedding,
-	embed func(ctx context.Context, texts []string, first int) ([]float32, error)) error {
+// the file beside it.
+func writeEmbedding(cmd *cobra.Command, s *embedSettings, texts []string, about embedding, embed embedder) error {
 	line := newTalk(cmd.ErrOrStderr(), s.quiet).line
 	line.Start("embedding", len(texts))
 	defer line.Done()
@@ -169,43 +171,54 @@ func hashNGrams(texts []string, threads int) []float32 {
 	return out
 }
 
-// textEncoder is an encoder with what makes tokens of texts.
-type textEncoder struct {
-	*models.Encoder
-	folder   *hf.Folder
-	tokenise func(text string) ([]int32, error)
-	input    string
-}
-
-func openEncoder(dev kernels.Device, s *embedSettings, about *embedding) (*textEncoder, error) {
+// openEncoder opens the encoder of a folder and returns how it embeds texts, and how
+// to free it.
+func openEncoder(dev kernels.Device, s *embedSettings, about *embedding) (embedder, func(), error) {
 	folder, err := hf.ReadFolder(s.encoder)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	e := &textEncoder{folder: folder, input: s.in}
+	var embed embedder
+	var free func()
 	if s.tokens {
-		e.tokenise = func(text string) ([]int32, error) { return parseTokens(text, folder.Config) }
+		e, err := folder.Load(dev)
+		if err != nil {
+			return nil, nil, err
+		}
+		free = e.Free
+		embed = func(ctx context.Context, texts []string, first int) ([]float32, error) {
+			ids := make([][]int32, len(texts))
+			for i, t := range texts {
+				var err error
+				if ids[i], err = parseTokens(t, folder.Config); err != nil {
+					return nil, inputError(fmt.Errorf("%s: text %d: %w", s.in, first+i+1, err))
+				}
+			}
+			return e.Embed(ctx, ids, folder.Pooling, folder.Normalize, nil)
+		}
 	} else {
-		return nil, fmt.Errorf("%s: this version does not read tokenizer.json, expected --token-ids", s.encoder)
-	}
-	if e.Encoder, err = folder.Load(dev); err != nil {
-		return nil, err
+		e, err := hf.OpenText(s.encoder, dev)
+		if err != nil {
+			return nil, nil, err
+		}
+		free = e.Free
+		embed = func(ctx context.Context, texts []string, first int) ([]float32, error) {
+			ids, err := e.Tokens(texts)
+			var bad *hf.BadText
+			if errors.As(err, &bad) {
+				return nil, inputError(fmt.Errorf("%s: text %d: %w", s.in, first+bad.Text+1, bad.Err))
+			}
+			if err != nil {
+				return nil, err
+			}
+			return e.Embed(ctx, ids, folder.Pooling, folder.Normalize, nil)
+		}
 	}
 	if about.Weights, err = folder.WeightsSum(); err != nil {
-		return nil, err
+		free()
+		return nil, nil, err
 	}
 	about.Encoder, about.Neural, about.Dimensions = fmt.Sprintf("%s (%s)", filepath.Base(filepath.Clean(s.encoder)), folder.ModelType), true, folder.Config.Width
 	about.Pooling, about.Normalised, about.MaxTokens = folder.Pooling.String(), folder.Normalize, folder.MaxTokens
-	return e, nil
-}
-
-func (e *textEncoder) embed(ctx context.Context, texts []string, first int) ([]float32, error) {
-	tokens := make([][]int32, len(texts))
-	for i, t := range texts {
-		var err error
-		if tokens[i], err = e.tokenise(t); err != nil {
-			return nil, inputError(fmt.Errorf("%s: text %d: %w", e.input, first+i+1, err))
-		}
-	}
-	return e.Embed(ctx, tokens, e.folder.Pooling, e.folder.Normalize, nil)
+	return embed, free, nil
 }

@@ -114,6 +114,32 @@ func TestEmbedTokens(t *testing.T) {
 	}
 }
 
+// With real weights, where they are: texts of like meaning are near each other.
+func TestEmbedMiniLM(t *testing.T) {
+	encoder := "../../data/minilm"
+	if _, err := os.Stat(encoder + "/model.safetensors"); err != nil {
+		t.Skipf("NOT TESTED with real weights: %v; make data-minilm fetches them", err)
+	}
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "a.txt"), "The medicine cured my headache.\nThis drug got rid of my migraine.\nThe train to Paris is late.\n")
+	mustCall(t, dir, "embed", "--in", "$DIR/a.txt", "--encoder", encoder, "--out", "$DIR/x.npy", "--quiet")
+	_, x := readRows(t, filepath.Join(dir, "x.npy"))
+	dot := func(a, b int) (s float64) {
+		for j := range 384 {
+			s += float64(x[a*384+j]) * float64(x[b*384+j])
+		}
+		return s
+	}
+	if len(x) != 3*384 || !(dot(0, 1) > 0.6) || !(dot(0, 2) < 0.2) {
+		t.Errorf("cosines %v and %v", dot(0, 1), dot(0, 2))
+	}
+	writeFile(t, filepath.Join(dir, "bad.txt"), "fine\n\xff\n")
+	code, _, stderr := call(t, dir, "embed", "--in", "$DIR/bad.txt", "--encoder", encoder, "--out", "$DIR/y.npy", "--quiet")
+	if code != exitUsage || !strings.Contains(stderr, "bad.txt: text 2: ") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
 func TestEmbedRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.txt": "1 2\n3 48\n", "bad.txt": "1\nx\n", "empty.txt": "", "a.csv": "x,y\n1,2\n", "half.csv": "text\n\"a\n",
@@ -136,6 +162,7 @@ func TestEmbedRefuses(t *testing.T) {
 		{"--in $DIR/a.txt --out $DIR/x.npy --threads -1", "--threads is -1"},
 		{"--in $DIR/a.txt --out $DIR/x.npy --encoder $DIR --token-ids", "config.json is missing"},
 		{"--in $DIR/a.txt --out $DIR/x.npy --token-ids --encoder " + smallBERT, `a.txt: text 2: "48", expected a token id below 48`},
+		{"--in $DIR/a.txt --out $DIR/x.npy --encoder " + smallBERT, "tokenizer.json"},
 		{"--in $DIR/bad.txt --out $DIR/x.npy --token-ids --encoder " + smallBERT, `bad.txt: text 2: "x", expected a token id`},
 	} {
 		code, _, stderr := call(t, dir, append([]string{"embed"}, strings.Fields(c.args)...)...)

@@ -9,7 +9,8 @@ import (
 	"github.com/aviary-audit/aviary/models"
 )
 
-// folder copies a folder of testdata and replaces old by new in one of its files.
+// folder copies a folder of testdata and replaces old by new in one of its files, or
+// writes new to it if old is empty.
 func folder(t *testing.T, model, file, old, new string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -18,7 +19,7 @@ func folder(t *testing.T, model, file, old, new string) string {
 	}
 	path := filepath.Join(dir, file)
 	text, err := os.ReadFile(path)
-	if err != nil {
+	if err != nil && old != "" {
 		t.Fatal(err)
 	}
 	if old != "" && !strings.Contains(string(text), old) {
