@@ -30,6 +30,7 @@ type peSettings struct {
 	// who
 	users, userVectors string
 	bank, bankVectors  string
+	encoder            string
 	columns            struct{ id, user, text string }
 	minRecords         int
 	paraphrases        string
@@ -63,9 +64,10 @@ without the user; and the report says which ε they prove, which they could have
 proven, and which the attack and the mechanism really have.
 
 Records come from a JSONL, JSON, CSV or TSV file with the columns user and text;
-embeddings are made by hashing n-grams unless .npy or .npz files bring them, row
-by row. Until thresholds are locked, in lock.json, no record of a test user is
-read. Interrupted runs go on with --resume, to the same bytes.`,
+--encoder embeds them, or .npy or .npz files bring embeddings, row by row; without
+both, n-grams are hashed. Until thresholds are locked, in lock.json, no record of a test user is
+read. Interrupted runs go on with --resume, to the same bytes. Embed beforehand
+where that takes long: aviary embed writes files that --user-embeddings takes.`,
 		Example: `  make data-debian
   aviary pe run --users data/debian/users.jsonl --bank data/debian/others.jsonl --out runs/pe
   aviary pe run --users users.jsonl --user-embeddings users.npy --bank bank.csv --bank-embeddings bank.npy --attacks ordinary,exact --out runs/pe
@@ -110,6 +112,7 @@ func (s *peSettings) peFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.bank, "bank", "", "`FILE` of the bank's candidates; the first --bank-size of it")
 	f.StringVar(&s.bankVectors, "bank-embeddings", "", "`FILE` of their embeddings, .npy or .npz")
 	f.IntVar(&s.mechanism.Slots, "bank-size", 8192, "candidates in the bank (`P`) (0: all of the file)")
+	f.StringVar(&s.encoder, "encoder", "", "folder (`DIR`) of a sentence encoder (none: hashed n-grams); with files of embeddings, the one that made them")
 	f.StringVar(&s.columns.user, "user-column", "", "`NAME` of the column with the user (default: user, user_id, client, client_id or author)")
 	f.StringVar(&s.columns.text, "text-column", "", "`NAME` of the column with the text (default: text, review, content, sentence or document)")
 	f.StringVar(&s.columns.id, "id-column", "", "`NAME` of the column with the record's id (default: id, record_id or candidate_id)")

@@ -15,6 +15,7 @@ import (
 	"github.com/aviary-audit/aviary/audit/records"
 	"github.com/aviary-audit/aviary/internal/atomicfile"
 	"github.com/aviary-audit/aviary/kernels"
+	"github.com/aviary-audit/aviary/models/hf"
 )
 
 // peInputs are the files of an audit, read.
@@ -63,8 +64,16 @@ func (s *peSettings) openInputs(ctx context.Context, ui *peTalk) (*peInputs, err
 	}
 	in.device, in.deviceIs = dev, name
 	in.toClose = append(in.toClose, dev)
-	hashed := pe.Hashed{NGrams: records.DefaultNGrams()}
-	in.embedder, in.encoder = hashed, records.NGramsName
+	if s.encoder != "" {
+		e, err := hf.OpenText(s.encoder, dev)
+		if err != nil {
+			return nil, inputError(err)
+		}
+		in.toClose = append(in.toClose, closer(e.Free))
+		in.embedder, in.encoder = encoderEmbedder{e}, fmt.Sprintf("%s (%s)", filepath.Base(filepath.Clean(s.encoder)), e.Folder.ModelType)
+	} else {
+		in.embedder, in.encoder = pe.Hashed{NGrams: records.DefaultNGrams()}, records.NGramsName
+	}
 	vectors := func(what, file string, texts []string, n int) (records.Vectors, error) {
 		if file == "" {
 			if texts == nil {
@@ -95,10 +104,11 @@ func (s *peSettings) openInputs(ctx context.Context, ui *peTalk) (*peInputs, err
 	if (s.userVectors == "") != (s.bankVectors == "") {
 		return nil, usageError("", "--user-embeddings and --bank-embeddings go together: all must be by one encoder")
 	}
-	if s.userVectors != "" {
+	switch {
+	case s.userVectors != "" && s.encoder == "":
 		in.encoder, in.embedder = "from files", nil
-	} else {
-		in.notes = append(in.notes, "embeddings are "+records.NGramsName+": they know no meaning; --user-embeddings brings others")
+	case s.encoder == "":
+		in.notes = append(in.notes, "embeddings are "+records.NGramsName+": they know no meaning; --encoder or --user-embeddings brings others")
 	}
 	x, err := vectors("user", s.userVectors, in.table.Text, in.table.Len())
 	if err != nil {
@@ -165,7 +175,7 @@ func (s *peSettings) audit(ctx context.Context, in *peInputs, ui *peTalk) (*pe.A
 		return slices.ContainsFunc(variants, func(v pe.Variant) bool { return v.Probes == p })
 	}
 	if (needs(pe.Paraphrases) || needs(pe.Nonces)) && in.embedder == nil {
-		return nil, usageError("--attacks ordinary,exact needs none", "paraphrases and nonces have to be embedded as the records were, and the embeddings are from files")
+		return nil, usageError("--encoder is the one that made the files; --attacks ordinary,exact needs none", "paraphrases and nonces have to be embedded as the records were, and the embeddings are from files")
 	}
 	if needs(pe.Nonces) {
 		for c := range s.protocol.Canaries {
@@ -300,4 +310,25 @@ func readPools(path string, canaries, least int) ([][]pe.PoolText, error) {
 		}
 	}
 	return pools, nil
+}
+
+// encoderEmbedder embeds by a sentence encoder.
+type encoderEmbedder struct{ *hf.TextEncoder }
+
+// Embed implements pe.Embedder.
+func (e encoderEmbedder) Embed(ctx context.Context, texts []string) (*records.Matrix, error) {
+	x, err := e.EmbedTexts(ctx, texts, nil)
+	if err != nil {
+		return nil, err
+	}
+	return records.NewMatrix(e.Config.Width, x)
+}
+
+// closer frees something.
+type closer func()
+
+// Close implements io.Closer.
+func (c closer) Close() error {
+	c()
+	return nil
 }
