@@ -73,7 +73,7 @@ data-minilm: ## fetch the sentence encoder all-MiniLM-L6-v2 (83 MB) into data/mi
 	$(GO) run ./bench/minilm data/minilm
 
 test-minilm: data-minilm ## compare the encoder's tokens and embeddings with those of sentence-transformers
-	$(GO) test -count=1 -v -run 'MiniLM' ./models/hf ./cmd/aviary
+	$(GO) test -count=1 -v -run 'MiniLM' ./models/hf ./models/hf/tokenizer ./cmd/aviary
 
 data-fashion: ## fetch Fashion-MNIST into data/fashion
 	$(GO) run ./bench/fashion data/fashion

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/aviary-audit/aviary/audit/mechanism"
@@ -163,8 +162,7 @@ type Experiment struct {
 	Twins   int       `json:"twins"`   // probes equal to an earlier one
 	Step    int       `json:"-"`       // number of the experiment
 	probes  *records.Matrix
-	stat    *Statistic
-	moments *Moments
+	view    *View
 }
 
 // bench is what an audit has routed: users over the survivors, the bank without
@@ -353,13 +351,10 @@ func (a *Audit) design(ctx context.Context, b *bench, v Variant, c int) (*Experi
 	if err != nil {
 		return nil, err
 	}
-	if e.moments, err = NewMoments(a.Mechanism, aux, a.Eligible); err != nil {
+	if e.view, err = a.game(ExactLock).View(aux, e.V); err != nil {
 		return nil, err
 	}
-	if e.stat, err = NewStatistic(a.Mechanism, e.moments, e.V); err != nil {
-		return nil, err
-	}
-	e.Mu, e.Norm = e.stat.Mu, e.stat.Norm
+	e.Mu, e.Norm = e.view.Stat.Mu, e.view.Stat.Norm
 	return e, nil
 }
 
@@ -536,10 +531,6 @@ func digest(v records.Vectors) (string, error) {
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
-
-// testUsers draws which test users are there once more, where there are more
-// eligible users than test users.
-func testUsers(seed uint64, step int) *rand.Rand { return rng.New(seed, rng.Users, 2, uint64(step)) }
 
 // reverseLimit is what the reverse direction can show at most: without the canary
 // nothing is less likely than with it by more than (1-q) a release.

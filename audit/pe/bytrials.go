@@ -13,11 +13,11 @@ type ByTrials struct {
 // ByTrials is the curves of a perfect canary and of each attack's canary with the
 // largest exact ε, from 1e4 to 1e9 trials.
 func (a *Audit) ByTrials(r *Result) ([]ByTrials, error) {
-	curve, err := byTrials("", func(trials int) (Expected, error) {
-		p := a.Protocol
-		p.Trials = trials
-		return p.Ceiling(a.Mechanism.Rate, a.Mechanism.Noise)
-	})
+	ideal, err := NewLaw(perfect(a.Mechanism.Rate, a.Mechanism.Noise))
+	if err != nil {
+		return nil, err
+	}
+	curve, err := a.byTrials("", ideal)
 	if err != nil {
 		return nil, err
 	}
@@ -29,15 +29,7 @@ func (a *Audit) ByTrials(r *Result) ([]ByTrials, error) {
 				best = c
 			}
 		}
-		curve, err := byTrials(at.Attack, func(trials int) (Expected, error) {
-			p := a.Protocol
-			p.Trials = trials
-			t, err := p.Thresholds(best.law, 1, a.Mechanism.Rate)
-			if err != nil {
-				return Expected{}, err
-			}
-			return p.Expect(best.law, t[0].Tau)
-		})
+		curve, err := a.byTrials(at.Attack, best.law)
 		if err != nil {
 			return nil, err
 		}
@@ -46,11 +38,13 @@ func (a *Audit) ByTrials(r *Result) ([]ByTrials, error) {
 	return all, nil
 }
 
-func byTrials(attack string, expect func(trials int) (Expected, error)) (ByTrials, error) {
+func (a *Audit) byTrials(attack string, l Tails) (ByTrials, error) {
 	t := ByTrials{Attack: attack}
 	for i := 4; i <= 9; i++ {
 		n := math.Pow(10, float64(i))
-		e, err := expect(int(n))
+		p := a.Protocol
+		p.Trials = int(n)
+		e, err := p.best(l)
 		if err != nil {
 			return t, err
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/aviary-audit/aviary/audit/mechanism"
 	"github.com/aviary-audit/aviary/internal/atomicfile"
-	"github.com/aviary-audit/aviary/internal/rng"
 )
 
 // Lock is all that is decided before a test user is looked at: probes, thresholds,
@@ -35,24 +34,11 @@ type Lock struct {
 
 const lockSchema = "aviary/pe-lock/2"
 
-// The rules that thresholds are locked by.
-const (
-	// ExactLock takes the best threshold of the exact law on calibration users.
-	ExactLock = "exact"
-	// EmpiricalLock takes the best of trials that are simulated on them.
-	EmpiricalLock = "empirical"
-)
-
 // Locked is one experiment as it was locked.
 type Locked struct {
 	Experiment
-	Probes     string      `json:"probes_sha256"`
-	Statistic  string      `json:"statistic_sha256"`
-	Thresholds []Threshold `json:"thresholds"`
-	Expected   Expected    `json:"expected"` // on the calibration users, of the protocol's bound
-	// Gap compares the moments of the auxiliary users, by which the statistic was
-	// made, with those of the calibration users.
-	Gap Gap `json:"moments_gap"`
+	Probes string `json:"probes_sha256"`
+	Decision
 }
 
 // Lock designs all experiments on the auxiliary users, and locks their thresholds
@@ -61,8 +47,8 @@ func (a *Audit) Lock(ctx context.Context, version, rule string) (*Lock, *Design,
 	if err := a.Check(); err != nil {
 		return nil, nil, err
 	}
-	if rule != ExactLock && rule != EmpiricalLock {
-		return nil, nil, fmt.Errorf("pe: threshold rule %q, expected %s or %s", rule, ExactLock, EmpiricalLock)
+	if err := a.game(rule).Check(); err != nil {
+		return nil, nil, err
 	}
 	l := &Lock{Schema: lockSchema, Version: version, Seed: a.Seed, Mechanism: a.Mechanism, Protocol: a.Protocol,
 		Eligible: a.Eligible, Rule: rule, Split: a.Split}
@@ -108,41 +94,18 @@ func (a *Audit) lock(ctx context.Context, b *bench, e *Experiment, rule string) 
 	if err != nil {
 		return nil, err
 	}
-	moments, err := NewMoments(a.Mechanism, cal, a.Eligible)
+	d, err := a.game(rule).Lock(ctx, e.Step, []*View{e.view}, []*Contributions{cal})
 	if err != nil {
 		return nil, err
 	}
-	world := replicated(cal, a.Eligible, rng.New(a.Seed, rng.Users, 1, uint64(e.Step)))
-	ch, err := e.stat.Channel(world, e.V)
-	if err != nil {
-		return nil, err
-	}
-	law, err := NewLaw(ch)
-	if err != nil {
-		return nil, err
-	}
-	l := &Locked{Experiment: *e, Gap: e.moments.gap(moments, e.stat)}
-	rate := a.Mechanism.Rate
-	if rule == EmpiricalLock {
-		taus := candidates(law)
-		counts, _, err := NewSampler(ch).Simulate(ctx, a.Seed, []uint64{1, uint64(e.Step)}, a.Protocol.Trials, [][]float64{taus}, Run{})
-		if err != nil {
-			return nil, err
-		}
-		if l.Thresholds, err = a.Protocol.Empirical(taus, counts, 1, rate); err != nil {
-			return nil, err
-		}
-	} else if l.Thresholds, err = a.Protocol.Thresholds(law, 1, rate); err != nil {
-		return nil, err
-	}
-	if l.Expected, err = a.Protocol.Expect(law, l.Thresholds[0].Tau); err != nil {
-		return nil, err
-	}
-	if l.Probes, err = digest(e.probes); err != nil {
-		return nil, err
-	}
-	l.Statistic = e.stat.digest()
-	return l, nil
+	l := &Locked{Experiment: *e, Decision: *d}
+	l.Probes, err = digest(e.probes)
+	return l, err
+}
+
+// game is the audit's statistics.
+func (a *Audit) game(rule string) Game {
+	return Game{Mechanism: a.Mechanism, Protocol: a.Protocol, Eligible: a.Eligible, Seed: a.Seed, Rule: rule}
 }
 
 func (s *Statistic) digest() string {

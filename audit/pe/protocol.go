@@ -127,22 +127,6 @@ func binomialNodes(n int, p float64, nodes int) []int {
 	return out
 }
 
-// Ceiling is what the protocol prints, on average, of the best canary that there
-// can be: all that it adds is observed and has the norm C, and nobody else is
-// there. Its attack has the ε of the mechanism.
-func (p Protocol) Ceiling(rate, noise float64) (Expected, error) {
-	l, err := NewLaw(perfect(rate, noise))
-	if err != nil {
-		return Expected{}, err
-	}
-	return p.best(l)
-}
-
-// perfect is the channel of that canary.
-func perfect(rate, noise float64) *Channel {
-	return &Channel{Rate: rate, Noise: 1 / noise, Shift: -1 / (2 * noise * noise), Step: 1 / (noise * noise)}
-}
-
 // best is what is expected at the best threshold.
 func (p Protocol) best(l Tails) (Expected, error) {
 	tau, _, err := p.Threshold(l, ForEach, 0)

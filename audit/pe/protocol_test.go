@@ -36,10 +36,11 @@ func TestCeilings(t *testing.T) {
 	} {
 		p := published
 		p.Trials, p.Bounds = c.trials, c.bounds
-		e, err := p.Ceiling(.1, c.noise)
+		theory, err := p.Theory(.1, c.noise, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
+		e := theory[0].Ceiling
 		for _, x := range []struct{ got, want float64 }{{e.Mean, c.mean}, {e.Best, c.best}, {e.High, c.high}} {
 			if x.want != 0 && !(math.Abs(x.got-x.want) <= .01) {
 				t.Errorf("%+v: %+v, expected %v", c, e, x.want)

@@ -5,26 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/aviary-audit/aviary/audit/accounting"
 	"github.com/aviary-audit/aviary/audit/stats"
 )
 
 // Result is what an audit shows.
 type Result struct {
-	Theory  Theory         `json:"theory"`
-	Ceiling Expected       `json:"ceiling"` // of a perfect canary, at this number of trials
+	PrefixTheory
 	Attacks []AttackResult `json:"attacks"`
-}
-
-// Theory is the ε of the mechanism, for one user more or less.
-type Theory struct {
-	Lower    float64 `json:"lower"`
-	Estimate float64 `json:"estimate"`
-	Upper    float64 `json:"upper"`
-	Opacus   float64 `json:"opacus"` // as Opacus prints it
-	// Reverse is all that the reverse direction can show, -rounds·ln(1-q); nil if
-	// everybody takes part.
-	Reverse *float64 `json:"reverse_limit,omitempty"`
 }
 
 // AttackResult is one attack. Its bounds but the pooled ones are the largest of its
@@ -72,13 +59,7 @@ type CanaryResult struct {
 	MuNoise float64 `json:"mu_eff_noise"` // μ_eff σ: 1 for a perfect canary
 	Norm    float64 `json:"norm"`         // ‖v_P‖/C
 	Twins   int     `json:"twins,omitempty"`
-	Gap     Gap     `json:"moments_gap"`
-	Tallies []Tally `json:"tallies"`
-	Bounds
-	Exact    Attack   `json:"exact"`    // of the attack with the locked statistic on the test users, at its best threshold
-	Expected Expected `json:"expected"` // by the exact law at the locked threshold
-	Curve    []Rates  `json:"trade_off"`
-	law      *Law     // on the test users
+	Prefix
 }
 
 // Rates are one point of an exact trade-off curve.
@@ -93,31 +74,6 @@ type Counted interface {
 	Run(experiment int) Run
 }
 
-// MechanismTheory is the ε of rounds releases.
-func MechanismTheory(rate, noise float64, rounds int, delta float64) (Theory, error) {
-	e := accounting.DPSGD(rate, noise, rounds)
-	c, err := accounting.NewCurve(e, delta)
-	if err != nil {
-		return Theory{}, err
-	}
-	eps, err := c.Epsilon(delta)
-	if err != nil {
-		return Theory{}, err
-	}
-	t := Theory{Lower: eps.Lower, Estimate: eps.Estimate, Upper: eps.Upper, Reverse: reverseLimit(rate, rounds)}
-	if rate < 1 {
-		o, err := accounting.Opacus(e, delta)
-		if err != nil {
-			return Theory{}, err
-		}
-		t.Opacus = o.Upper
-	}
-	return t, nil
-}
-
-// ErrOtherShards says that the trials of other shards are missing.
-var ErrOtherShards = errors.New("the trials of other shards are missing")
-
 // Test runs the trials on the test users and bounds ε. The lock must be that of
 // the design: before a test user is looked at, an error names what differs. It is
 // ErrOtherShards if not all trials are there.
@@ -129,16 +85,14 @@ func (a *Audit) Test(ctx context.Context, d *Design, l *Lock, counted Counted) (
 		return nil, err
 	}
 	r := &Result{}
-	var err error
-	if r.Theory, err = MechanismTheory(a.Mechanism.Rate, a.Mechanism.Noise, 1, a.Protocol.Delta); err != nil {
+	theory, err := a.Protocol.Theory(a.Mechanism.Rate, a.Mechanism.Noise, 1)
+	if err != nil {
 		return nil, err
 	}
-	if r.Ceiling, err = a.Protocol.Ceiling(a.Mechanism.Rate, a.Mechanism.Noise); err != nil {
-		return nil, err
-	}
+	r.PrefixTheory = theory[0]
 	var missing error
 	for i, e := range d.experiments {
-		c, err := a.test(ctx, d, i, l.Attacks[i], counted, r.Theory)
+		c, err := a.test(ctx, d, i, &l.Attacks[i], counted, theory)
 		if errors.Is(err, ErrOtherShards) { // this shard's trials of the others are still to be run
 			missing = err
 			continue
@@ -185,21 +139,9 @@ func (r *AttackResult) pool(p Protocol) error {
 	return err
 }
 
-func (a *Audit) test(ctx context.Context, d *Design, i int, l Locked, counted Counted, theory Theory) (*CanaryResult, error) {
+func (a *Audit) test(ctx context.Context, d *Design, i int, l *Locked, counted Counted, theory []PrefixTheory) (*CanaryResult, error) {
 	e := d.experiments[i]
 	users, err := a.contributions(ctx, d.bench, test, e.probes, e.Observe)
-	if err != nil {
-		return nil, err
-	}
-	world := users
-	if a.Eligible != users.Users() {
-		world = replicated(users, a.Eligible, testUsers(a.Seed, e.Step))
-	}
-	ch, err := e.stat.Channel(world, e.V)
-	if err != nil {
-		return nil, err
-	}
-	law, err := NewLaw(ch)
 	if err != nil {
 		return nil, err
 	}
@@ -217,32 +159,11 @@ func (a *Audit) test(ctx context.Context, d *Design, i int, l Locked, counted Co
 		}
 		return nil
 	}
-	var taus []float64
-	for _, t := range l.Thresholds {
-		taus = append(taus, t.Tau)
-	}
-	counts, trials, err := NewSampler(ch).Simulate(ctx, a.Seed, []uint64{0, uint64(e.Step)}, a.Protocol.Trials, [][]float64{taus}, run)
+	p, err := a.game(d.lock.Rule).Test(ctx, e.Step, []*View{e.view}, []*Contributions{users}, &l.Decision, theory, len(a.Variants), run)
 	if err != nil {
 		return nil, err
 	}
-	if trials < a.Protocol.Trials {
-		return nil, ErrOtherShards
-	}
-	r := &CanaryResult{Canary: e.Canary, User: e.User, Mu: e.Mu, MuNoise: e.Mu * a.Mechanism.Noise, Norm: e.Norm, Twins: e.Twins,
-		Gap: l.Gap, Exact: Exact(law, a.Protocol.Delta)}
-	// No attack has more than the mechanism, also where the law cannot tell.
-	r.Exact.Upper = min(r.Exact.Upper, theory.Upper)
-	for i, c := range counts {
-		r.Tallies = append(r.Tallies, Tally{l.Thresholds[i], c})
-	}
-	if r.Bounds, err = a.Protocol.Bound(r.Tallies, a.Mechanism.Rate, len(a.Variants)); err != nil {
-		return nil, err
-	}
-	if r.Expected, err = a.Protocol.Expect(law, l.Thresholds[0].Tau); err != nil {
-		return nil, err
-	}
-	r.Curve, r.law = tradeOff(law), law
-	return r, nil
+	return &CanaryResult{Canary: e.Canary, User: e.User, Mu: e.Mu, MuNoise: e.Mu * a.Mechanism.Noise, Norm: e.Norm, Twins: e.Twins, Prefix: p[0]}, nil
 }
 
 // Bound is all bounds that one canary's counts prove, which is one of several
@@ -275,7 +196,7 @@ func (p Protocol) Bound(tallies []Tally, rate float64, attacks int) (b Bounds, e
 }
 
 // tradeOff is the exact curve at 200 thresholds.
-func tradeOff(l *Law) []Rates {
+func tradeOff(l Tails) []Rates {
 	low, high := l.Range()
 	const points = 200
 	out := make([]Rates, 0, points+1)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/aviary-audit/aviary/audit/accounting"
+	"github.com/aviary-audit/aviary/audit/mechanism"
 )
 
 func perfectRounds(noise float64, releases int) []*Channel {
@@ -28,11 +29,12 @@ func TestRoundsCeilings(t *testing.T) {
 	for n, table := range want {
 		p := published
 		p.Trials = n
-		got, err := p.RoundsCeiling(.1, 1.1088, 6)
+		got, err := p.Theory(.1, 1.1088, 6)
 		if err != nil || len(got) != 6 {
 			t.Fatal(got, err)
 		}
-		for i, e := range got {
+		for i, theory := range got {
+			e := theory.Ceiling
 			if !(math.Abs(e.Mean-table[i][0]) <= .005 && math.Abs(e.Best-table[i][1]) <= .005) {
 				t.Errorf("%d trials, %d releases: %+v, expected %v", n, i+1, e, table[i])
 			}
@@ -183,35 +185,56 @@ func TestRoundsTrialsFollowTheLaw(t *testing.T) {
 	}
 }
 
-// TestTestRounds: an audit of three releases of a canary that is nearly perfect.
-func TestTestRounds(t *testing.T) {
-	p := published
-	p.Trials = 3 * Block
-	locked, err := p.LockRounds(perfectRounds(1, 3))
+// roundsGame is a canary, nearly perfect, in three releases, and users around it.
+func roundsGame(t *testing.T, rule string) (Game, []*View, []*Contributions) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(22, 3))
+	g := Game{Mechanism: mechanism.Histogram{Slots: 90, K: 1, Cap: 9, Clip: .1, Noise: 1, Rate: .1}, Protocol: published, Eligible: 40, Seed: 4, Rule: rule}
+	g.Protocol.Trials = 3 * Block
+	var views []*View
+	var users []*Contributions
+	for release := range 3 {
+		c := &Contributions{Slots: []int32{1, int32(5 + release)}}
+		for range 20 {
+			c.Row = append(c.Row, .02*r.Float64(), .02*r.Float64())
+		}
+		v, err := g.View(c, []float64{.08, .06})
+		if err != nil {
+			t.Fatal(err)
+		}
+		views, users = append(views, v), append(users, c)
+	}
+	return g, views, users
+}
+
+// TestGameOfRounds: an audit of three releases, by the numbers.
+func TestGameOfRounds(t *testing.T) {
+	g, views, users := roundsGame(t, ExactLock)
+	theory, err := g.Protocol.Theory(.1, 1, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	world := perfectRounds(1, 3)
-	for _, c := range world {
-		c.X = []float64{.01, -.01, .02}
+	d, err := g.Lock(t.Context(), 2, views, users)
+	if err != nil {
+		t.Fatal(err)
 	}
-	test := func(run Run) ([]Prefix, error) {
-		return p.TestRounds(t.Context(), world, 1, locked, 8, 4, []uint64{9}, run)
-	}
+	test := func(run Run) ([]Prefix, error) { return g.Test(t.Context(), 2, views, users, d, theory, 8, run) }
 	all := map[int][]Counts{}
 	got, err := test(Run{Keep: func(b int, c []Counts) error { all[b] = c; return nil }})
 	if err != nil || len(got) != 3 {
 		t.Fatal(got, err)
 	}
 	for i, r := range got {
-		if len(r.Tallies) != 3 || r.EpsFamily != 0 {
+		if len(r.Tallies) != 3 || r.EpsFamily != 0 || r.Releases != i+1 {
 			t.Errorf("%d releases: %+v", i+1, r)
 		}
-		if !(r.EpsLower <= r.EpsTight && r.Corrected <= r.EpsLower && r.EpsTight <= r.Exact.Lower && r.Exact.Estimate <= r.Theory.Estimate && r.Exact.Upper <= r.Theory.Upper) {
+		eps := theory[i].Theory
+		if !(r.EpsLower <= r.EpsTight && r.Corrected <= r.EpsLower && r.EpsTight <= r.Exact.Lower && r.Exact.Estimate <= eps.Estimate && r.Exact.Upper <= eps.Upper) {
 			t.Errorf("%d releases: %+v", i+1, r)
 		}
-		if !(r.EpsLower > 0 && math.Abs(r.EpsLower-r.Expected.Mean) < .6 && math.Abs(r.Ceiling.Mean-r.Expected.Mean) < .05) {
-			t.Errorf("%d releases: bound %v, expected %+v, ceiling %+v", i+1, r.EpsLower, r.Expected, r.Ceiling)
+		// The same users calibrate and test, so that the expectation is the same.
+		if !(r.EpsLower > 0 && math.Abs(r.EpsLower-r.Expected.Mean) < .6 && r.Expected == d.Prefixes[i].Expected && r.Expected.Mean <= theory[i].Ceiling.Mean+.01) {
+			t.Errorf("%d releases: bound %v, expected %+v, ceiling %+v", i+1, r.EpsLower, r.Expected, theory[i].Ceiling)
 		}
 		if i > 0 && !(r.Exact.Estimate > got[i-1].Exact.Estimate) {
 			t.Errorf("%d releases show no more than %d", i+1, i)
@@ -224,19 +247,64 @@ func TestTestRounds(t *testing.T) {
 	if err != nil || again[2].Tallies[0] != got[2].Tallies[0] {
 		t.Errorf("resumed: %+v, %v", again, err)
 	}
-	uneven := perfectRounds(1, 3)
-	uneven[1].Rate = .3
+
+	empirical, _, _ := roundsGame(t, EmpiricalLock)
+	e, err := empirical.Lock(t.Context(), 2, views, users)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range e.Prefixes {
+		if best := d.Prefixes[i].Expected.Mean; !(p.Expected.Mean <= best+.01 && p.Expected.Mean > 0) {
+			t.Errorf("%d releases: %v by the empirical threshold, %v by the exact one", i+1, p.Expected.Mean, best)
+		}
+	}
+}
+
+func TestGameRefuses(t *testing.T) {
+	g, views, users := roundsGame(t, ExactLock)
+	g.Protocol.Trials = 100
+	theory, err := g.Protocol.Theory(.1, 1, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := g.Lock(t.Context(), 1, views, users)
+	if err != nil {
+		t.Fatal(err)
+	}
+	test := func(g Game, views []*View, users []*Contributions, d *Decision) error {
+		_, err := g.Test(t.Context(), 1, views, users, d, theory, 1, Run{})
+		return err
+	}
+	fewer := *users[1]
+	fewer.Row = fewer.Row[:10]
 	for want, call := range map[string]func() error{
-		"thresholds for 3 releases, expected 2": func() error {
-			_, err := p.TestRounds(t.Context(), world[:2], 1, locked, 8, 4, nil, Run{})
+		"needed before test users": func() error { return test(g, views, users, nil) },
+		"needed before":            func() error { return test(g, views[:2], users[:2], d) },
+		"statistic of release 1": func() error {
+			return test(g, []*View{views[1], views[0], views[2]}, users, d)
+		},
+		"release 2 has 5 users": func() error { return test(g, views, []*Contributions{users[0], &fewer, users[2]}, d) },
+		"rows of 2 releases":    func() error { return test(g, views, users[:2], d) },
+		"rows of 0 releases":    func() error { _, err := g.Lock(t.Context(), 1, nil, nil); return err },
+		"release 3: pe: users add": func() error {
+			return test(g, views, []*Contributions{users[0], users[1], {Slots: []int32{1}, Row: make([]float64, 20)}}, d)
+		},
+		`threshold rule "guess"`: func() error {
+			g := g
+			g.Rule = "guess"
+			return test(g, views, users, d)
+		},
+		"eligible users: 0": func() error {
+			g := g
+			g.Eligible = 0
+			_, err := g.View(users[0], views[0].V)
+			if err != nil && strings.Contains(err.Error(), "moments of 0 users") {
+				_, err = g.Lock(t.Context(), 1, views, users)
+			}
 			return err
 		},
-		"release 2 has participation rate 0.3": func() error {
-			_, err := p.TestRounds(t.Context(), uneven, 1, locked, 8, 4, nil, Run{})
-			return err
-		},
-		"no releases":                       func() error { _, err := p.LockRounds(nil); return err },
-		"release 1: pe: a law with noise 0": func() error { _, err := p.LockRounds([]*Channel{{Rate: .1}}); return err },
+		"law of no releases":                func() error { _, err := NewRoundsLaw(nil); return err },
+		"release 1: pe: a law with noise 0": func() error { _, err := NewRoundsLaw([]*Channel{{Rate: .1}}); return err },
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

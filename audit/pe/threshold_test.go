@@ -139,7 +139,7 @@ func TestBoundAndPool(t *testing.T) {
 	}
 	r := AttackResult{}
 	for range 5 {
-		r.Canaries = append(r.Canaries, CanaryResult{Tallies: tallies})
+		r.Canaries = append(r.Canaries, CanaryResult{Prefix: Prefix{Tallies: tallies}})
 	}
 	if err := r.pool(published); err != nil {
 		t.Fatal(err)

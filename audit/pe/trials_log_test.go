@@ -142,7 +142,7 @@ func TestTestNeedsItsLock(t *testing.T) {
 	seen := 0
 	a.Users.X = watched{a.Users.X, func(int) { seen++ }}
 	for what, change := range map[string]func(l *Lock){
-		"threshold": func(l *Lock) { l.Attacks[0].Thresholds[0].Tau += .1 },
+		"threshold": func(l *Lock) { l.Attacks[0].Prefixes[0].Thresholds[0].Tau += .1 },
 		"probes":    func(l *Lock) { l.Attacks[1].Probes = "00" },
 		"mechanism": func(l *Lock) { l.Mechanism.Noise = 3 },
 		"number of": func(l *Lock) { l.Attacks = l.Attacks[:1] },
@@ -150,7 +150,9 @@ func TestTestNeedsItsLock(t *testing.T) {
 		other := *l
 		other.Attacks = slices.Clone(l.Attacks)
 		for i := range other.Attacks {
-			other.Attacks[i].Thresholds = slices.Clone(l.Attacks[i].Thresholds)
+			p := slices.Clone(l.Attacks[i].Prefixes)
+			p[0].Thresholds = slices.Clone(p[0].Thresholds)
+			other.Attacks[i].Prefixes = p
 		}
 		change(&other)
 		if _, err := a.Test(t.Context(), d, &other, nil); err == nil || !strings.Contains(err.Error(), what) {

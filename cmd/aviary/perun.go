@@ -220,7 +220,7 @@ func showProbes(w io.Writer, l *pe.Lock, asJSON bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "attack\tcanary\tprobes\t‖v‖/C\tμ_eff·σ\tthreshold\texpected ε_lower")
 	for _, a := range l.Attacks {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%.4f\t%.4f\t%.4f\t%.4f\n", a.Attack, a.Canary, len(a.Slots), a.Norm, a.Mu*l.Mechanism.Noise, a.Thresholds[0].Tau, a.Expected.Mean)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%.4f\t%.4f\t%.4f\t%.4f\n", a.Attack, a.Canary, len(a.Slots), a.Norm, a.Mu*l.Mechanism.Noise, a.Prefixes[0].Thresholds[0].Tau, a.Prefixes[0].Expected.Mean)
 	}
 	return t.Flush()
 }

@@ -22,12 +22,16 @@ type expected struct {
 	Tokens int
 }
 
+// oracle is all of expected.json.gz.
+type oracle struct {
+	Texts    []string
+	Want     map[string]expected
+	Patterns map[string]uint32 // by pattern: the sum of the pieces of all texts
+}
+
 func readExpected(t testing.TB) (texts []string, want map[string]expected) {
 	t.Helper()
-	var all struct {
-		Texts []string
-		Want  map[string]expected
-	}
+	var all oracle
 	readJSON(t, "expected.json.gz", &all)
 	if len(all.Texts) < 345 || len(all.Want) != 12 {
 		t.Fatalf("%d texts and %d tokenizers", len(all.Texts), len(all.Want))
