@@ -14,6 +14,8 @@ var (
 	pageTemplate string
 	//go:embed templates/craft.html.tmpl
 	craftTemplate string
+	//go:embed templates/pe.html.tmpl
+	peTemplate string
 	//go:embed templates/page.css
 	pageCSS string
 	//go:embed templates/chart.css
@@ -28,10 +30,13 @@ func parseTemplates() *template.Template {
 		"capitalise": capitalise, "interval": interval,
 		"signed": signed, "signedInterval": signedInterval,
 		"pair": func(a, b *heatMap) []*heatMap { return []*heatMap{a, b} }, "heatRows": func() int { return heatMax },
+		"one":  func(alpha float64) float64 { return 1 - alpha },
+		"best": func(a PEAttack) *PECanary { return a.best() },
 	})
 	template.Must(t.New("chart").Parse(chartTemplate))
 	template.Must(t.New("page").Parse(pageTemplate))
 	template.Must(t.New("craft").Parse(craftTemplate))
+	template.Must(t.New("pe").Parse(peTemplate))
 	return t
 }
 

@@ -192,6 +192,7 @@ type Prefix struct {
 	Exact    Attack   `json:"exact"`    // at its best threshold on the test users, without sampling error
 	Expected Expected `json:"expected"` // by the exact law at the locked threshold
 	Curve    []Rates  `json:"trade_off"`
+	law      Tails    // on the test users
 }
 
 // ErrOtherShards says that the trials of other shards are missing.
@@ -237,7 +238,7 @@ func (g Game) Test(ctx context.Context, step int, views []*View, users []*Contri
 	}
 	var out []Prefix
 	for t, l := range tails {
-		r := Prefix{Releases: t + 1, Gap: d.Prefixes[t].Gap, Exact: Exact(l, g.Protocol.Delta), Curve: tradeOff(l)}
+		r := Prefix{Releases: t + 1, Gap: d.Prefixes[t].Gap, Exact: Exact(l, g.Protocol.Delta), Curve: tradeOff(l), law: l}
 		// No attack has more than the mechanism, also where the law cannot tell.
 		r.Exact.Upper = min(r.Exact.Upper, theory[t].Theory.Upper)
 		for _, th := range d.Prefixes[t].Thresholds {

@@ -91,7 +91,7 @@ you set was crossed or verify found a difference, 2 usage or input error,
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault)
-	root.AddCommand(demoCommand(), auditCommand(), craftCommand(), embedCommand(), accountCommand(), boundCommand(), reportCommand(), verifyCommand(), mergeCommand(),
+	root.AddCommand(demoCommand(), auditCommand(), craftCommand(), embedCommand(), accountCommand(), boundCommand(), reportCommand(), verifyCommand(), mergeCommand(), peCommand(),
 		selftestCommand(), devicesCommand(), versionCommand())
 	root.Version = programVersion()
 	root.SetVersionTemplate(versionText())

@@ -137,7 +137,7 @@ func kindOf(flag *pflag.Flag) string {
 
 // The settings that config.yaml leaves out: what only this call is about, and
 // where the run is, so that it can be moved.
-var notInRun = append([]string{"out", "json", "quiet", "dry-run"}, notInFiles...)
+var notInRun = append([]string{"out", "json", "quiet", "dry-run", "add"}, notInFiles...)
 
 // effectiveConfig is config.yaml: every setting as it is in effect.
 func effectiveConfig(flags *pflag.FlagSet, comment string) ([]byte, error) {

@@ -52,13 +52,15 @@ func (s *trialSettings) flags(f *pflag.FlagSet, own func()) {
 	f.Lookup("json").Usage = "print JSON instead of a table"
 }
 
+func (s *trialSettings) shardNumber() (i, n int, err error) { return shardNumber(s.shard) }
+
 // shardNumber is i and n of "i/n", with i from 0 on.
-func (s *trialSettings) shardNumber() (i, n int, err error) {
-	before, after, found := strings.Cut(s.shard, "/")
+func shardNumber(shard string) (i, n int, err error) {
+	before, after, found := strings.Cut(shard, "/")
 	i, errI := strconv.Atoi(before)
 	n, errN := strconv.Atoi(after)
 	if !found || errI != nil || errN != nil || n < 1 || i < 1 || i > n || n > most {
-		return 0, 0, usageError("", "--shard is %q, expected I/N with I from 1 to N, as in 2/3", s.shard)
+		return 0, 0, usageError("", "--shard is %q, expected I/N with I from 1 to N, as in 2/3", shard)
 	}
 	return i - 1, n, nil
 }

@@ -221,8 +221,6 @@ func (p *parser) dtype() (dtype, error) {
 		return t, nil
 	case code == "O":
 		return dtype{}, fmt.Errorf("dtype %q is Python objects (pickle), which are never read; %s", s, expected)
-	case code == "f2":
-		return dtype{}, fmt.Errorf("dtype %q is float16, %s", s, expected)
 	case strings.HasPrefix(code, "U"), strings.HasPrefix(code, "S"):
 		return dtype{}, fmt.Errorf("dtype %q is text, %s", s, expected)
 	case strings.HasPrefix(code, "c"):

@@ -72,6 +72,15 @@ func readNpy(r io.Reader, size int64) (Array, error) {
 		a.Data, err = readElements[uint32](r, h, n, room)
 	case "u8":
 		a.Data, err = readElements[uint64](r, h, n, room)
+	case "f2":
+		var bits []uint16
+		if bits, err = readElements[uint16](r, h, n, room); err == nil {
+			wide := make([]float32, len(bits))
+			for i, b := range bits {
+				wide[i] = half(b)
+			}
+			a.Data = wide
+		}
 	case "f4":
 		a.Data, err = readElements[float32](r, h, n, room)
 	case "f8":

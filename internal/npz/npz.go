@@ -16,7 +16,8 @@ import (
 )
 
 // Element lists the element types that are read and written, as numpy calls
-// them: bool, int8 to int64, uint8 to uint64, float32, float64.
+// them: bool, int8 to int64, uint8 to uint64, float32, float64. Arrays of float16
+// are read as float32.
 type Element interface {
 	bool | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
 }
@@ -65,7 +66,7 @@ var dtypes = []dtype{
 	{"bool", "b1", 1},
 	{"int8", "i1", 1}, {"int16", "i2", 2}, {"int32", "i4", 4}, {"int64", "i8", 8},
 	{"uint8", "u1", 1}, {"uint16", "u2", 2}, {"uint32", "u4", 4}, {"uint64", "u8", 8},
-	{"float32", "f4", 4}, {"float64", "f8", 8},
+	{"float16", "f2", 2}, {"float32", "f4", 4}, {"float64", "f8", 8},
 }
 
 // typeOfData is the dtype of a slice and false if it is of another type.
