@@ -295,8 +295,8 @@ func (r *PE) tradeOffChart() *chart {
 
 // trialsChart draws what can be proven against the number of trials.
 func (r *PE) trialsChart() *chart {
-	top := math.Max(.1, 1.1*r.Theory.Upper)
-	c := &chart{Title: "Bound against number of trials", Width: 536, Height: 360}
+	top := math.Max(.1, 1.9*r.Theory.Upper) // with room for the legend
+	c := &chart{Title: "Bound against number of trials", Width: 536, Height: 510}
 	c.Desc = "What the best of the canaries proves on average, against the number of trials, up to the ε of the mechanism."
 	lo, hi := 1e4, 1e9
 	c.X = axis{Log: true, Min: lo, Max: hi, Label: "trials in each world"}
@@ -319,6 +319,6 @@ func (r *PE) trialsChart() *chart {
 		c.Legend = append(c.Legend, key{Ink: m.Ink, Dashed: m.Dashed, Text: text})
 	}
 	n := float64(r.Setting.Trials)
-	c.Marks = append(c.Marks, mark{Ink: inkMuted, Weight: thin, Dashed: true, Points: []point{{n, 0}, {n, top}}})
+	c.Marks = append(c.Marks, mark{Ink: inkMuted, Weight: thin, Dashed: true, Points: []point{{n, 0}, {n, r.Theory.Upper}}})
 	return c
 }

@@ -23,8 +23,9 @@ type Tails interface {
 type Attack struct {
 	Lower     float64 `json:"lower"` // ε; the search and the law's error are between the three
 	Estimate  float64 `json:"estimate"`
-	Upper     float64 `json:"upper"`   // +Inf if rates are too small to be told from 0
-	Reverse   float64 `json:"reverse"` // estimate by ln((TNR-δ)/FNR) alone
+	Upper     float64 `json:"upper"`    // +Inf if rates are too small to be told from 0
+	Reverse   float64 `json:"reverse"`  // estimate by ln((TNR-δ)/FNR) alone
+	AnyTest   float64 `json:"any_test"` // estimate for tests that may look at more than one threshold
 	Threshold float64 `json:"threshold"`
 	FPR       float64 `json:"fpr"` // at the threshold, where Estimate is reached
 	TPR       float64 `json:"tpr"`
@@ -105,7 +106,50 @@ func Exact(l Tails, delta float64) Attack {
 	for _, c := range open {
 		best.Upper = math.Max(best.Upper, c.bound)
 	}
+	best.AnyTest = math.Max(best.Estimate, anyTest(l, delta))
 	return best
+}
+
+// anyTest is the ε at which the hockey-stick divergence of the statistic's two laws
+// is δ, in the direction where it is larger. The laws are those of 4096 cells, which
+// can only hide something. Where the likelihood ratio grows with the statistic it is
+// that of thresholds; where single users stand out of the noise it can be more.
+func anyTest(l Tails, delta float64) float64 {
+	const cells = 4096
+	low, high := l.Range()
+	p0, p1 := make([]float64, cells), make([]float64, cells)
+	lastF, lastT := 1.0, 1.0
+	for i := range cells {
+		f, t := 0.0, 0.0
+		if i < cells-1 {
+			f, t = l.Rates(low + (high-low)*float64(i+1)/cells)
+		}
+		p0[i], p1[i] = math.Max(0, lastF-f), math.Max(0, lastT-t)
+		lastF, lastT = f, t
+	}
+	exceeds := func(eps float64) bool {
+		forward, reverse, k := 0.0, 0.0, math.Exp(eps)
+		for i, p := range p0 {
+			forward += math.Max(0, p1[i]-k*p)
+			reverse += math.Max(0, p-k*p1[i])
+		}
+		return math.Max(forward, reverse) > delta
+	}
+	if !exceeds(0) {
+		return 0
+	}
+	a, b := 0.0, 1.0
+	for ; exceeds(b) && b < 64; b *= 2 {
+		a = b
+	}
+	for range 40 {
+		if m := (a + b) / 2; exceeds(m) {
+			a = m
+		} else {
+			b = m
+		}
+	}
+	return a
 }
 
 // attackPoint is the rates at one threshold.

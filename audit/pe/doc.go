@@ -6,7 +6,8 @@
 // votes together. Records vote for the candidates nearest to them (Route);
 // what users contribute at the probes' slots (Contributions) is all that the
 // attack sees of them. Its log-likelihood ratio is a sum of independent terms,
-// so that its exact law is known (Law), trials are simulated as scalars
-// (Simulate), and the exact ε of the attack stands beside the one that a number
-// of trials can prove.
+// so that its exact law is known (Law, RoundsLaw), trials are simulated as
+// scalars (Sampler), and the exact ε of the attack (Exact) stands beside the one
+// that a number of trials can prove. Audit goes from embeddings to bounds; Game
+// from rows of votes that somebody else has counted.
 package pe

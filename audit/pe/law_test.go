@@ -274,6 +274,9 @@ func TestAttackIsBelowTheMechanism(t *testing.T) {
 		if !(a.Lower <= a.Estimate && a.Estimate <= a.Upper && a.Estimate <= eps && a.Upper <= eps+attackGap) {
 			t.Errorf("mechanism %d: attack %+v, mechanism %v", i, a, eps)
 		}
+		if !(a.AnyTest >= a.Estimate && a.AnyTest <= eps+1e-6) {
+			t.Errorf("mechanism %d: attack %+v by any test, mechanism %v", i, a, eps)
+		}
 		share += a.Estimate / eps / 300
 	}
 	if !(share > .2) {
@@ -313,6 +316,17 @@ func TestEpsilonIsTheLargest(t *testing.T) {
 	a := Exact(ideal, 1e-5)
 	if want := 1.68454; !(math.Abs(a.Estimate-want) <= 1e-5) {
 		t.Errorf("ε of the ideal attack is %+v, expected %v", a, want)
+	}
+	if !(math.Abs(a.AnyTest-a.Estimate) <= 1e-4) {
+		t.Errorf("with a growing likelihood ratio thresholds are the best tests: %+v", a)
+	}
+	// One user who stands far out of the noise: the canary is seen on both its sides.
+	lumpy, err := NewLaw(&Channel{X: []float64{8}, Rate: .5, Noise: 1, Shift: -.5, Step: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := Exact(lumpy, .05); !(a.AnyTest > a.Estimate+.01) {
+		t.Errorf("two lumps: %+v, thresholds are not the best tests there", a)
 	}
 }
 

@@ -31,8 +31,6 @@ type peInputs struct {
 	split    pe.Split
 	notes    []string
 	toClose  []io.Closer
-	hashes   map[string]string
-	textless bool
 }
 
 func (in *peInputs) close() {
@@ -43,7 +41,7 @@ func (in *peInputs) close() {
 
 // openInputs reads users and bank, and embeds what has no embeddings.
 func (s *peSettings) openInputs(ctx context.Context, ui *peTalk) (*peInputs, error) {
-	in := &peInputs{hashes: map[string]string{}}
+	in := &peInputs{}
 	ok := false
 	defer func() {
 		if !ok {
