@@ -34,7 +34,8 @@ unit:
 
 race: ## run the tests of everything concurrent under the race detector
 	$(GO) test -race ./internal/... ./audit ./audit/onerun ./audit/scoreio ./report
-	$(GO) test -race -skip 'Bound|Account' ./cmd/...
+	$(GO) test -race -skip 'Bound|Account|PERun|PEEmb' ./cmd/...
+	$(GO) test -race -run 'Route|Merge|Simulate|Log' ./audit/pe ./audit/multirun
 	$(GO) test -race -run 'Bootstrap|MaxT|Permut' ./audit/stats
 	$(GO) test -race -short ./kernels/... ./tensor/... ./models/...
 	$(GO) test -race -run 'FFT|OpacusPrinted|Laplace|Phases' ./audit/accounting
