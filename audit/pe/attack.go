@@ -54,15 +54,18 @@ func Exact(l Tails, delta float64) Attack {
 	for i := range cells {
 		points = append(points, newAttackPoint(l, low+(high-low)*float64(i+1)/cells))
 	}
+	// Ratios are compared, e^ε: there are thousands, of which two become logarithms.
 	best := Attack{}
+	estimate, reverse, lower := 1.0, 1.0, 1.0
+	const gap = 1 + attackGap
 	look := func(p attackPoint) {
-		forward, reverse := p.epsilon(delta)
-		best.Reverse = math.Max(best.Reverse, reverse)
-		if e := math.Max(forward, reverse); e > best.Estimate || best.Estimate == 0 {
-			best.Estimate, best.Threshold = e, p.tau
+		f, r := p.ratios(delta)
+		reverse = math.Max(reverse, r)
+		if e := math.Max(f, r); e > estimate || estimate == 1 {
+			estimate, best.Threshold = e, p.tau
 			best.FPR, best.TPR = p.fpr.Estimate, p.tpr.Estimate
 		}
-		best.Lower = math.Max(best.Lower, p.atLeast(delta))
+		lower = math.Max(lower, p.atLeast(delta))
 	}
 	for _, p := range points {
 		look(p)
@@ -75,17 +78,17 @@ func Exact(l Tails, delta float64) Attack {
 	var open []cell
 	// Beyond the range nothing happens that its ends do not bound.
 	all, nothing := attackPoint{fpr: around(1, 0), tpr: around(1, 0)}, attackPoint{}
-	ends := math.Max(all.atMost(points[0], delta), points[cells].atMost(nothing, delta))
+	upper := math.Max(all.atMost(points[0], delta), points[cells].atMost(nothing, delta))
 	for i := range cells {
 		open = append(open, split(points[i], points[i+1]))
 	}
 	for looked := cells; ; {
 		open = slices.DeleteFunc(open, func(c cell) bool {
-			if !(c.bound > best.Estimate+attackGap) {
+			if !(c.bound > estimate*gap) {
 				return true
 			}
-			if least := math.Max(c.a.atMost(c.a, delta), c.b.atMost(c.b, delta)); c.bound <= least+attackGap {
-				ends = math.Max(ends, c.bound)
+			if least := math.Max(c.a.atMost(c.a, delta), c.b.atMost(c.b, delta)); c.bound <= least*gap {
+				upper = math.Max(upper, c.bound)
 				return true
 			}
 			return false
@@ -102,10 +105,11 @@ func Exact(l Tails, delta float64) Attack {
 		}
 		open = next
 	}
-	best.Upper = math.Max(best.Estimate+attackGap, ends)
+	upper = math.Max(upper, estimate*gap)
 	for _, c := range open {
-		best.Upper = math.Max(best.Upper, c.bound)
+		upper = math.Max(upper, c.bound)
 	}
+	best.Lower, best.Estimate, best.Upper, best.Reverse = math.Log(lower), math.Log(estimate), math.Log(upper), math.Log(reverse)
 	best.AnyTest = math.Max(best.Estimate, anyTest(l, delta))
 	return best
 }
@@ -163,34 +167,35 @@ func newAttackPoint(l Tails, tau float64) attackPoint {
 	return attackPoint{tau, fpr, tpr}
 }
 
-// epsilon is the two logarithms by the best known rates.
-func (p attackPoint) epsilon(delta float64) (forward, reverse float64) {
-	if p.fpr.Lower > 0 { // else the ratio is of errors
-		forward = logRatio(p.tpr.Estimate-delta, p.fpr.Estimate)
+// ratios are (TPR-δ)/FPR and (TNR-δ)/FNR by the best known rates.
+func (p attackPoint) ratios(delta float64) (forward, reverse float64) {
+	forward, reverse = 1, 1
+	if p.fpr.Lower > 0 { // else it is of errors
+		forward = ratio(p.tpr.Estimate-delta, p.fpr.Estimate)
 	}
 	if p.tpr.Upper < 1 {
-		reverse = logRatio(1-p.fpr.Estimate-delta, 1-p.tpr.Estimate)
+		reverse = ratio(1-p.fpr.Estimate-delta, 1-p.tpr.Estimate)
 	}
 	return forward, reverse
 }
 
-// atLeast is the larger logarithm with the errors in disfavour of the attack.
+// atLeast is the larger ratio with the errors in disfavour of the attack.
 func (p attackPoint) atLeast(delta float64) float64 {
-	return math.Max(logRatio(p.tpr.Lower-delta, p.fpr.Upper), logRatio(1-p.fpr.Upper-delta, 1-p.tpr.Lower))
+	return math.Max(ratio(p.tpr.Lower-delta, p.fpr.Upper), ratio(1-p.fpr.Upper-delta, 1-p.tpr.Lower))
 }
 
-// atMost bounds both logarithms from p's threshold to that of q, which is above,
-// with the errors in favour of the attack.
+// atMost bounds both ratios from p's threshold to that of q, which is above, with
+// the errors in favour of the attack.
 func (p attackPoint) atMost(q attackPoint, delta float64) float64 {
-	return math.Max(logRatio(p.tpr.Upper-delta, q.fpr.Lower), logRatio(1-q.fpr.Lower-delta, 1-p.tpr.Upper))
+	return math.Max(ratio(p.tpr.Upper-delta, q.fpr.Lower), ratio(1-q.fpr.Lower-delta, 1-p.tpr.Upper))
 }
 
-// logRatio is ln(a/b), or 0 where that is less.
-func logRatio(a, b float64) float64 {
+// ratio is a/b, or 1 where that is less.
+func ratio(a, b float64) float64 {
 	if !(a > 0 && a > b) {
-		return 0
+		return 1
 	}
-	return math.Log(a) - math.Log(b)
+	return a / b
 }
 
 // maximise finds the largest f on [low, high]: of n points the best, and then by

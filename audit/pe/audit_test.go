@@ -267,8 +267,9 @@ func TestLockFile(t *testing.T) {
 				a.Material.NoncePools[1].X.X[i] += .01
 			}
 		},
-		"mechanism": func() { a.Mechanism.Noise = 2 },
-		"protocol":  func() { a.Protocol.Trials++ },
+		"mechanism":  func() { a.Mechanism.Noise = 2 },
+		"test users": func() { a.Split.Test = a.Split.Test[1:] },
+		"protocol":   func() { a.Protocol.Trials++ },
 	} {
 		a = synthetic(t, 2)
 		a.Variants = v

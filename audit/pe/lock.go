@@ -108,6 +108,16 @@ func (a *Audit) game(rule string) Game {
 	return Game{Mechanism: a.Mechanism, Protocol: a.Protocol, Eligible: a.Eligible, Seed: a.Seed, Rule: rule}
 }
 
+// Digest is the SHA-256 of the rows, for the lock of an audit that begins with them.
+func (c *Contributions) Digest() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "aviary/contributions/1 %d\n", c.Slots)
+	for _, v := range c.Row {
+		fmt.Fprintf(h, "%x\n", math.Float64bits(v))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 func (s *Statistic) digest() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "aviary/statistic/1 %x %x\n", math.Float64bits(s.Offset), math.Float64bits(s.Noise))
@@ -176,6 +186,17 @@ func (l *Lock) Same(now *Lock) error {
 	} {
 		if f.was != f.now {
 			return fmt.Errorf("pe: the %s was %v when the thresholds were locked, now %v", f.name, f.was, f.now)
+		}
+	}
+	for _, part := range []struct {
+		name     string
+		was, now []int
+	}{
+		{"canaries", l.Split.Canaries, now.Split.Canaries}, {"auxiliary users", l.Split.Auxiliary, now.Split.Auxiliary},
+		{"calibration users", l.Split.Calibration, now.Split.Calibration}, {"test users", l.Split.Test, now.Split.Test},
+	} {
+		if !slices.Equal(part.was, part.now) {
+			return fmt.Errorf("pe: the %s of the split are not those that thresholds were locked with", part.name)
 		}
 	}
 	for i, e := range l.Attacks {

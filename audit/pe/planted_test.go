@@ -118,7 +118,11 @@ func TestPlantedClip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	before := c.Digest()
 	copy(c.Of(7), each)
+	if c.Digest() == before {
+		t.Error("other rows, the same digest")
+	}
 	if _, err := NewMoments(h, c, 1000); err == nil || !strings.Contains(err.Error(), "user 7") {
 		t.Errorf("moments: %v", err)
 	}

@@ -116,7 +116,7 @@ func (t claim) at(fpr, tpr float64) (float64, error) {
 		}
 		share := tpr / (tpr - joint.Delta)
 		sd := math.Sqrt((share*share*(1-tpr)/tpr + (1-fpr)/fpr) / n)
-		return math.Max(0, logRatio(tpr-joint.Delta, fpr)-mathext.NormalQuantile(1-t.level)*sd), nil
+		return math.Max(0, math.Log((tpr-joint.Delta)/fpr)-mathext.NormalQuantile(1-t.level)*sd), nil
 	}
 	b := 0.0
 	for _, x := range near(fpr*n, t.trials) {

@@ -217,3 +217,48 @@ func TestSweepCeilings(t *testing.T) {
 		}
 	}
 }
+
+// TestWeakerCanaries: the specification's figures (accounting-and-bounds, 5.1 and
+// 5.2) for canaries of which less is seen, each with its own threshold: bounds of
+// one, and five unlike ones pooled. Thresholds near the best are nearly as good.
+func TestWeakerCanaries(t *testing.T) {
+	n := float64(published.Trials)
+	law := func(d float64) *Law {
+		l, err := NewLaw(perfect(.1, 1/d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	for d, want := range map[float64]float64{1: .993, .99: .966, .98: .942, .97: .918, .95: .870, .9: .758, .8: .558} {
+		e, err := published.best(law(d))
+		if err != nil || !(math.Abs(e.Mean-want) <= .005) { // theirs carry some .002
+			t.Errorf("d = %v: %v, expected %v, %v", d, e.Mean, want, err)
+		}
+	}
+	r := AttackResult{}
+	for _, d := range []float64{1, .99, .98, .97, .95} {
+		l := law(d)
+		tau, _, err := published.Threshold(l, ForPooled, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fpr, tpr := l.Rates(tau)
+		r.Canaries = append(r.Canaries, CanaryResult{Prefix: Prefix{Tallies: []Tally{
+			{Threshold{ForPooled, tau}, Counts{int(math.Round(fpr * n)), int(math.Round(tpr * n))}}}}})
+	}
+	if err := r.pool(published); err != nil || !(math.Abs(r.Pooled-1.251) <= .01) {
+		t.Errorf("pooled: %v, expected 1.251, %v", r.Pooled, err)
+	}
+	one := law(1)
+	best, err := published.best(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, z := range []float64{3.5, 3.505, 3.6, 3.7, 3.75} {
+		e, err := published.Expect(one, z-.5)
+		if err != nil || !(e.Mean >= best.Mean-.013) {
+			t.Errorf("z = %v: %v, and %v at best, %v", z, e.Mean, best.Mean, err)
+		}
+	}
+}
