@@ -24,6 +24,11 @@ type Search struct {
 	// Cov is the covariance [M, M] of all that is not the canary's on the pool's
 	// probes, for J_μ; nil for J_norm.
 	Cov []float64
+	// Clip, if above 0, clips w as a release would, to this norm over all slots of
+	// the bank. 0 leaves it as it is, as the paper seems to.
+	Clip float64
+	// MoreVotes takes the largest ‖w‖² of equal J_μ, before the first in the pool.
+	MoreVotes bool
 }
 
 // Choice is what a search chose.
@@ -33,9 +38,10 @@ type Choice struct {
 	Score []float64 // objective after each step, of w = votes/(records·K)
 }
 
-// tieWindow: J_μ of equal candidates differ by rounding, and then the first
-// counts. The scores of a search are within a factor 1 ± 1e-10 of each other
-// only if they tie, or if there is nothing to choose between them.
+// tieWindow: J_μ of equal candidates differ by rounding, and so do clipped ones.
+// The scores of a search are within a factor 1 ± 1e-10 of each other only if they
+// tie, or if there is nothing to choose between them; sums of squared votes, being
+// whole numbers, only if they are equal.
 const tieWindow = 1e-10
 
 // Greedy runs the search. Its result is that of routing everything anew for each
@@ -50,191 +56,245 @@ func (s Search) Greedy() (*Choice, error) {
 		g.vacate(t)
 		best := g.best(t)
 		if best < 0 {
-			return nil, fmt.Errorf("pe: probe %d: no candidate has a finite objective", t)
+			return nil, fmt.Errorf("pe: probe %d: no candidate has a finite objective: is the covariance positive definite?", t)
 		}
 		g.commit(t, best)
 	}
-	return &Choice{g.chosen, g.votes, g.scores}, nil
+	return &Choice{g.chosen, g.votes[:len(s.Slot)], g.scores}, nil
 }
 
 // place is an entry of a record's list.
 type place struct {
 	dist  float64
 	slot  int32
-	probe int32 // number among the chosen, or -1
+	owner int32 // whose vote it is, in greedy.votes
 }
 
 // greedy is a search under way.
 type greedy struct {
 	Search
 	records, pool int
+	dist          []float64 // [pool, records], so that a candidate's are together
 	lists         [][]place // of each record, ascending; the first K vote
-	votes         []int     // for the chosen
-	chosen        []int
-	scores        []float64
-	taken         []bool
-	scale         float64 // of an objective in votes
+	last          []place   // the K-th of each
+	// votes are those for the probe of step 0, 1, …, and then those for each slot of
+	// the bank that is in some list.
+	votes   []int
+	chosen  []int
+	scores  []float64
+	taken   []bool
+	scale   float64 // of an objective in votes
+	onProbe int     // Σ votes² for probes
+	onAll   int     // Σ votes²
 
 	lower [][]float64 // rows of L, of Cov on the chosen = L Lᵀ
 	rows  [][]float64 // Y_c = L⁻¹ Cov_{chosen,c} of each c in the pool
 	schur []float64   // Cov_cc - |Y_c|²
 	y     []float64   // L⁻¹ votes
-	lost  []int       // votes that a candidate takes from the chosen
-	touch []int       // which of lost are not 0
-	trial []float64
+
+	// What gain leaves of a candidate.
+	lost    []int   // votes that it takes from others, by owner
+	touched []int32 // owners that lose some
+
+	trial   []float64
+	all     []float64 // objectives of a step
+	squares []int     // and ‖w‖², in votes
 }
 
 func (s Search) start() (*greedy, error) {
-	if s.K < 1 || s.Near == nil || s.Near.K < s.K || len(s.Slot) == 0 {
-		return nil, fmt.Errorf("pe: a search for %d probes needs slots and the %d nearest of each record", len(s.Slot), s.K)
+	r := len(s.Slot)
+	if s.K < 1 || s.Near == nil || s.Near.K < s.K || r == 0 {
+		return nil, fmt.Errorf("pe: a search for %d probes needs slots and the %d nearest of each record", r, s.K)
 	}
 	n := s.Near.Len()
 	if n == 0 || len(s.Dist) == 0 || len(s.Dist)%n != 0 {
 		return nil, fmt.Errorf("pe: %d distances of %d records", len(s.Dist), n)
 	}
 	m := len(s.Dist) / n
-	if m < len(s.Slot) {
-		return nil, fmt.Errorf("pe: a pool of %d for %d probes", m, len(s.Slot))
+	if m < r {
+		return nil, fmt.Errorf("pe: a pool of %d for %d probes", m, r)
 	}
 	if s.Cov != nil && len(s.Cov) != m*m {
 		return nil, fmt.Errorf("pe: a covariance of %d numbers for a pool of %d", len(s.Cov), m)
 	}
+	if !(s.Clip >= 0) || math.IsInf(s.Clip, 0) {
+		return nil, fmt.Errorf("pe: clip of a search: %v, expected a finite number from 0 on", s.Clip)
+	}
+	for i, d := range s.Dist {
+		if math.IsNaN(d) {
+			return nil, fmt.Errorf("pe: the distance of record %d to candidate %d is no number", i/m, i%m)
+		}
+	}
+	probe := make(map[int32]bool, r)
+	for _, slot := range s.Slot {
+		if probe[slot] {
+			return nil, fmt.Errorf("pe: slot %d is to take two probes", slot)
+		}
+		probe[slot] = true
+	}
 	total := float64(n * s.K)
-	g := &greedy{Search: s, records: n, pool: m, taken: make([]bool, m), scale: 1 / (total * total)}
-	for r := range n {
+	g := &greedy{Search: s, records: n, pool: m, taken: make([]bool, m), scale: 1 / (total * total), votes: make([]int, r)}
+	owner := map[int32]int32{}
+	for i := range n {
 		var list []place
-		for i := r * s.Near.K; i < (r+1)*s.Near.K; i++ {
-			list = append(list, place{s.Near.Dist[i], s.Near.Slot[i], -1})
+		leave := 0
+		for j := i * s.Near.K; j < (i+1)*s.Near.K; j++ {
+			slot := s.Near.Slot[j]
+			if _, known := owner[slot]; !known {
+				owner[slot] = int32(len(g.votes))
+				g.votes = append(g.votes, 0)
+			}
+			if probe[slot] {
+				leave++
+			}
+			if len(list) < s.K {
+				g.votes[owner[slot]]++
+			}
+			list = append(list, place{s.Near.Dist[j], slot, owner[slot]})
+		}
+		if len(list)-leave < s.K {
+			return nil, fmt.Errorf("pe: of the %d nearest of record %d probes will take %d, expected %d to stay", len(list), i, leave, s.K)
 		}
 		g.lists = append(g.lists, list)
 	}
-	g.lost, g.trial = make([]int, len(s.Slot)), make([]float64, len(s.Slot))
+	g.dist, g.last = make([]float64, n*m), make([]place, n)
+	for i := range n {
+		for c := range m {
+			g.dist[c*n+i] = s.Dist[i*m+c]
+		}
+	}
+	g.lost, g.trial = make([]int, len(g.votes)), make([]float64, r)
+	g.all, g.squares = make([]float64, m), make([]int, m)
 	if s.Cov != nil {
 		g.rows, g.schur = make([][]float64, m), make([]float64, m)
 		for c := range m {
-			g.schur[c] = s.Cov[c*m+c]
+			g.rows[c], g.schur[c] = make([]float64, 0, r), s.Cov[c*m+c]
 		}
 	}
 	return g, nil
 }
 
-// vacate takes what slot t holds out of the lists.
+// vacate takes what slot t holds out of the lists, and counts.
 func (g *greedy) vacate(t int) {
-	changed := false
 	for r, list := range g.lists {
 		for i, p := range list {
 			if p.slot != g.Slot[t] {
 				continue
 			}
-			g.lists[r] = append(list[:i], list[i+1:]...)
-			if i < g.K && len(g.lists[r]) >= g.K {
-				if up := g.lists[r][g.K-1].probe; up >= 0 {
-					g.votes[up]++
-					changed = true
-				}
+			list = append(list[:i], list[i+1:]...)
+			g.lists[r] = list
+			if i < g.K {
+				g.votes[p.owner]--
+				g.votes[list[g.K-1].owner]++
 			}
 			break
 		}
+		g.last[r] = g.lists[r][g.K-1]
 	}
-	if changed && g.Cov != nil {
-		g.y = g.solve(g.votes)
+	if g.Cov != nil {
+		g.y = g.solve(g.votes[:t])
+	}
+	g.onProbe, g.onAll = 0, 0
+	for i, n := range g.votes {
+		g.onAll += n * n
+		if i < t {
+			g.onProbe += n * n
+		}
 	}
 }
 
-// gain is the votes of candidate c in slot t, and what it takes from the chosen,
-// left in lost and touch.
+// gain is the votes of candidate c in slot t, and what it takes from others, left
+// in lost and touched.
 func (g *greedy) gain(t, c int) (votes int) {
-	for _, j := range g.touch {
+	for _, j := range g.touched {
 		g.lost[j] = 0
 	}
-	g.touch = g.touch[:0]
-	for r, list := range g.lists {
-		last := list[g.K-1]
-		if !before(g.Dist[r*g.pool+c], g.Slot[t], last.dist, last.slot) {
+	g.touched = g.touched[:0]
+	slot := g.Slot[t]
+	for r, d := range g.dist[c*g.records : (c+1)*g.records] {
+		last := &g.last[r]
+		if !before(d, slot, last.dist, last.slot) {
 			continue
 		}
 		votes++
-		if j := last.probe; j >= 0 {
-			if g.lost[j] == 0 {
-				g.touch = append(g.touch, int(j))
-			}
-			g.lost[j]++
+		if g.lost[last.owner] == 0 {
+			g.touched = append(g.touched, last.owner)
 		}
+		g.lost[last.owner]++
 	}
 	return votes
 }
 
 // best is the candidate of the largest objective; -1 if there is none.
 func (g *greedy) best(t int) int {
-	if g.Cov == nil {
-		return g.bestNorm(t)
-	}
-	return g.bestMu(t)
-}
-
-// bestNorm compares sums of squared votes, which are integers.
-func (g *greedy) bestNorm(t int) int {
-	squares := 0
-	for _, n := range g.votes {
-		squares += n * n
-	}
-	best, most := -1, -1
+	most := math.Inf(-1)
 	for c := range g.pool {
 		if g.taken[c] {
 			continue
 		}
-		n := g.gain(t, c)
-		j := squares + n*n
-		for _, p := range g.touch {
-			left := g.votes[p] - g.lost[p]
-			j += left*left - g.votes[p]*g.votes[p]
-		}
-		if j > most {
-			best, most = c, j
-		}
-	}
-	g.scores = append(g.scores, float64(most)*g.scale)
-	return best
-}
-
-func (g *greedy) bestMu(t int) int {
-	most := math.Inf(-1)
-	scores := make([]float64, g.pool)
-	for c := range g.pool {
-		scores[c] = math.Inf(-1)
-		if !g.taken[c] {
-			scores[c] = g.mu(t, c)
-			most = math.Max(most, scores[c])
-		}
+		g.all[c] = g.objective(t, c)
+		most = math.Max(most, g.all[c])
 	}
 	if math.IsNaN(most) || math.IsInf(most, 0) {
 		return -1
 	}
 	g.scores = append(g.scores, most*g.scale)
-	for c, j := range scores {
-		if !g.taken[c] && j >= most*(1-tieWindow) {
-			return c
+	best := -1
+	for c, j := range g.all {
+		if !g.taken[c] && j >= most*(1-tieWindow) && (best < 0 || g.MoreVotes && g.squares[c] > g.squares[best]) {
+			best = c
 		}
 	}
-	return -1
+	return best
 }
 
-// mu is wᵀ Σ⁻¹ w, in votes, with candidate c in slot t: |L⁻¹w|², with a last row
-// of L for c.
-func (g *greedy) mu(t, c int) float64 {
+// objective is J, in votes, with candidate c in slot t.
+func (g *greedy) objective(t, c int) float64 {
 	n := g.gain(t, c)
+	onProbe, onAll := g.onProbe+n*n, g.onAll+n*n
+	first := t // of the probes that lose votes
+	for _, p := range g.touched {
+		left := g.votes[p] - g.lost[p]
+		less := left*left - g.votes[p]*g.votes[p]
+		onAll += less
+		if int(p) < t {
+			onProbe += less
+			first = min(first, int(p))
+		}
+	}
+	g.squares[c] = onProbe
+	j := float64(onProbe)
+	if g.Cov != nil {
+		j = g.mu(t, c, n, first)
+	}
+	return j * clipped(g.Clip, g.scale, onAll)
+}
+
+// clipped is the factor of J if w is clipped, given the squared votes of all slots.
+func clipped(clip, scale float64, squares int) float64 {
+	if clip == 0 {
+		return 1
+	}
+	return math.Min(1, clip*clip/(float64(squares)*scale))
+}
+
+// mu is wᵀ Σ⁻¹ w, in votes, with n votes for candidate c: |L⁻¹w|², with a last row
+// of L for c. What gain left is of c; no probe before the first has lost votes.
+func (g *greedy) mu(t, c, n, first int) float64 {
 	y := g.y
-	if len(g.touch) > 0 {
+	if first < t {
 		y = g.trial[:t]
-		for i := range t {
+		copy(y, g.y[:first])
+		for i := first; i < t; i++ {
 			y[i] = forward(g.lower[i], y, float64(g.votes[i]-g.lost[i]))
 		}
 	}
 	j := 0.0
 	last := float64(n)
+	row := g.rows[c][:len(y)]
 	for i, v := range y {
 		j += float64(v * v)
-		last -= float64(g.rows[c][i] * v)
+		last -= float64(row[i] * v)
 	}
 	last /= math.Sqrt(g.schur[c])
 	return j + float64(last*last)
@@ -243,6 +303,7 @@ func (g *greedy) mu(t, c int) float64 {
 // forward is the next element of L⁻¹w, given a row of L and those before.
 func forward(row, y []float64, w float64) float64 {
 	last := len(row) - 1
+	y = y[:last]
 	for k, l := range row[:last] {
 		w -= float64(l * y[k])
 	}
@@ -260,14 +321,13 @@ func (g *greedy) solve(w []int) []float64 {
 
 // commit puts candidate c into slot t.
 func (g *greedy) commit(t, c int) {
-	votes := g.gain(t, c)
-	for _, j := range g.touch {
+	g.votes[t] = g.gain(t, c)
+	for _, j := range g.touched {
 		g.votes[j] -= g.lost[j]
 	}
-	g.votes = append(g.votes, votes)
 	g.chosen, g.taken[c] = append(g.chosen, c), true
 	for r, list := range g.lists {
-		p := place{g.Dist[r*g.pool+c], g.Slot[t], int32(t)}
+		p := place{g.dist[c*g.records+r], g.Slot[t], int32(t)}
 		i := len(list)
 		for i > 0 && before(p.dist, p.slot, list[i-1].dist, list[i-1].slot) {
 			i--
@@ -287,12 +347,12 @@ func (g *greedy) commit(t, c int) {
 			continue
 		}
 		v := g.Cov[c*g.pool+o]
+		row := g.rows[o][:t]
 		for i, x := range g.rows[c] {
-			v -= float64(x * g.rows[o][i])
+			v -= float64(x * row[i])
 		}
 		v /= pivot
-		g.rows[o] = append(g.rows[o], v)
+		g.rows[o] = append(row, v)
 		g.schur[o] -= float64(v * v)
 	}
-	g.y = g.solve(g.votes)
 }

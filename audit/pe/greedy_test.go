@@ -1,11 +1,14 @@
 package pe
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/aviary-audit/aviary/audit/records"
 )
@@ -17,6 +20,8 @@ type arena struct {
 	slots          []int32
 	cov            []float64
 	original       bool // slots keep what they hold until a probe takes them
+	clip           float64
+	moreVotes      bool
 }
 
 func newArena(r *rand.Rand, p, n, m, slots, k int, draw func() float32) *arena {
@@ -44,7 +49,7 @@ func newArena(r *rand.Rand, p, n, m, slots, k int, draw func() float32) *arena {
 }
 
 func (a *arena) search(mu bool) Search {
-	s := Search{K: a.k, Slot: a.slots}
+	s := Search{K: a.k, Slot: a.slots, Clip: a.clip, MoreVotes: a.moreVotes}
 	var b Bank
 	b.X = &records.Matrix{D: 2}
 	for i := range a.bank.Len() {
@@ -68,8 +73,9 @@ func (a *arena) search(mu bool) Search {
 	return s
 }
 
-// votes routes the canary to the bank with these of the pool in the first slots.
-func (a *arena) votes(probes []int) []int {
+// votes routes the canary to the bank with these of the pool in the first slots. It
+// also returns the sum of squared votes over all slots.
+func (a *arena) votes(probes []int) (w []int, squares int) {
 	x := &records.Matrix{D: 2}
 	var slot []int32
 	for i := range a.bank.Len() {
@@ -85,24 +91,31 @@ func (a *arena) votes(probes []int) []int {
 		slot = append(slot, int32(i))
 	}
 	near := naive(a.can, x, slot, a.k)
-	w := make([]int, len(probes))
+	w = make([]int, len(probes))
+	all := map[int32]int{}
 	for _, s := range near.Slot {
+		all[s]++
 		if at := slices.Index(a.slots[:len(probes)], s); at >= 0 {
 			w[at]++
 		}
 	}
-	return w
+	for _, n := range all {
+		squares += n * n
+	}
+	return w, squares
 }
 
-// objective is J of these probes in votes, by a Cholesky factor made anew.
-func (a *arena) objective(probes []int, mu bool) float64 {
-	w := a.votes(probes)
-	j := 0.0
+// objective is J of these probes in votes, by a Cholesky factor made anew, and
+// ‖w‖² in votes.
+func (a *arena) objective(probes []int, mu bool) (j float64, squares int) {
+	w, all := a.votes(probes)
+	for _, n := range w {
+		squares += n * n
+	}
+	total := float64(a.can.Len() * a.k)
+	factor := clipped(a.clip, 1/(total*total), all)
 	if !mu {
-		for _, n := range w {
-			j += float64(n * n)
-		}
-		return j
+		return float64(squares) * factor, squares
 	}
 	m := a.all.Len()
 	var lower [][]float64
@@ -126,23 +139,25 @@ func (a *arena) objective(probes []int, mu bool) float64 {
 	for _, v := range y {
 		j += float64(v * v)
 	}
-	return j
+	return j * factor, squares
 }
 
 // naiveGreedy tries every candidate in the bank.
 func (a *arena) naiveGreedy(mu bool) (chosen []int, scores []float64) {
 	for range a.slots {
-		best, most := -1, math.Inf(-1)
-		all := make([]float64, a.all.Len())
+		most := math.Inf(-1)
+		all, squares := make([]float64, a.all.Len()), make([]int, a.all.Len())
 		for c := range all {
 			all[c] = math.Inf(-1)
 			if !slices.Contains(chosen, c) {
-				all[c] = a.objective(append(slices.Clone(chosen), c), mu)
+				all[c], squares[c] = a.objective(append(slices.Clone(chosen), c), mu)
 				most = math.Max(most, all[c])
 			}
 		}
+		best := -1
 		for c, j := range all {
-			if best < 0 && (j == most || mu && j >= most*(1-tieWindow)) {
+			tie := j >= most*(1-tieWindow)
+			if tie && (best < 0 || a.moreVotes && squares[c] > squares[best]) {
 				best = c
 			}
 		}
@@ -151,41 +166,114 @@ func (a *arena) naiveGreedy(mu bool) (chosen []int, scores []float64) {
 	return chosen, scores
 }
 
-// TestGreedyIsNaive: the same choice, votes and scores, to the bit, as routing
-// everything anew; on grids, where ties are everywhere.
+// compare holds the search to the naive one: the same choice, votes and scores, to
+// the bit. It tells whether a probe lost all its votes again.
+func (a *arena) compare(t *testing.T, name string, mu bool) (lost bool) {
+	t.Helper()
+	want, scores := a.naiveGreedy(mu)
+	got, err := a.search(mu).Greedy()
+	if err != nil {
+		t.Fatal(name, err)
+	}
+	if !slices.Equal(got.Pool, want) {
+		t.Fatalf("%s: chose %v, expected %v", name, got.Pool, want)
+	}
+	if votes, _ := a.votes(want); !slices.Equal(got.Votes, votes) {
+		t.Errorf("%s: votes %v, expected %v", name, got.Votes, votes)
+	}
+	total := float64(a.can.Len() * a.k)
+	for i, s := range scores {
+		if got.Score[i] != s*(1/(total*total)) {
+			t.Errorf("%s: step %d has score %v, expected %v", name, i, got.Score[i], s/(total*total))
+		}
+	}
+	return slices.Contains(got.Votes, 0)
+}
+
+// TestGreedyIsNaive: the same as routing everything anew; on grids, where ties are
+// everywhere.
 func TestGreedyIsNaive(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 7))
 	lost := 0
-	for trial := range 60 {
+	for trial := range 96 {
 		draw := []func() float32{func() float32 { return float32(r.IntN(4)) }, func() float32 { return float32(r.NormFloat64()) }}[trial%2]
 		a := newArena(r, 14, 6, 12, 5, []int{1, 3, 5}[trial%3], draw)
+		if trial%12 == 0 {
+			a = newArena(r, 30, 8, 24, 16, []int{1, 3, 5}[trial/12%3], draw)
+		}
 		a.original = trial%4 < 2
+		a.moreVotes = trial%8 < 4
+		if trial%16 < 5 {
+			a.clip = .05 + r.Float64()/2
+		}
 		for _, mu := range []bool{false, true} {
-			want, scores := a.naiveGreedy(mu)
-			got, err := a.search(mu).Greedy()
-			if err != nil {
-				t.Fatal(err)
-			}
-			name := fmt.Sprintf("trial %d, k %d, J_μ %v, originals stay %v", trial, a.k, mu, a.original)
-			if !slices.Equal(got.Pool, want) {
-				t.Fatalf("%s: chose %v, expected %v", name, got.Pool, want)
-			}
-			if votes := a.votes(want); !slices.Equal(got.Votes, votes) {
-				t.Errorf("%s: votes %v, expected %v", name, got.Votes, votes)
-			}
-			scale := 1 / float64(6*a.k*6*a.k)
-			for i, s := range scores {
-				if got.Score[i] != s*scale {
-					t.Errorf("%s: step %d has score %v, expected %v", name, i, got.Score[i], s*scale)
-				}
-			}
-			if slices.Contains(got.Votes, 0) {
+			name := fmt.Sprintf("trial %d, k %d, J_μ %v, originals stay %v, clip %v, ties by votes %v", trial, a.k, mu, a.original, a.clip, a.moreVotes)
+			if a.compare(t, name, mu) {
 				lost++
 			}
 		}
 	}
 	if lost == 0 {
 		t.Error("no probe lost all its votes: that it is kept was not tested")
+	}
+}
+
+// TestGreedyRapid is the same property on what rapid makes of it, and shrinks.
+func TestGreedyRapid(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		slots := rapid.IntRange(1, 5).Draw(rt, "probes")
+		k := rapid.SampledFrom([]int{1, 3, 5}).Draw(rt, "k")
+		values := rapid.IntRange(1, 3).Draw(rt, "values of a coordinate")
+		a := newArena(r, slots+k+rapid.IntRange(0, 6).Draw(rt, "more in the bank"), rapid.IntRange(1, 6).Draw(rt, "records"),
+			slots+rapid.IntRange(0, 4).Draw(rt, "more in the pool"), slots, k, func() float32 { return float32(r.IntN(values)) })
+		a.original = rapid.Bool().Draw(rt, "originals stay")
+		a.moreVotes = rapid.Bool().Draw(rt, "ties by votes")
+		a.compare(t, "rapid", rapid.Bool().Draw(rt, "J_μ"))
+	})
+}
+
+// TestGreedyCanFail: the comparison tells the search from what is easily taken for
+// it: one that gives probes their slots in another order, one whose slots are not
+// empty, and the candidates that are best alone.
+func TestGreedyCanFail(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 7))
+	faults := map[string]int{"order": 0, "originals": 0, "alone": 0}
+	for range 40 {
+		a := newArena(r, 14, 6, 12, 5, 3, func() float32 { return float32(r.IntN(4)) })
+		want, _ := a.naiveGreedy(false)
+		alone := make([]float64, 12)
+		rank := make([]int, 12)
+		for c := range rank {
+			alone[c], _ = a.objective([]int{c}, false)
+			rank[c] = c
+		}
+		slices.SortStableFunc(rank, func(x, y int) int { return cmp.Compare(alone[y], alone[x]) })
+		if !slices.Equal(rank[:5], want) {
+			faults["alone"]++
+		}
+		s := a.search(false)
+		s.Slot = slices.Clone(s.Slot)
+		slices.Reverse(s.Slot)
+		got, err := s.Greedy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.Pool, want) {
+			faults["order"]++
+		}
+		a.original = true
+		if got, err = a.search(false).Greedy(); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.Pool, want) {
+			faults["originals"]++
+		}
+	}
+	for name, n := range faults {
+		if n == 0 {
+			t.Errorf("%s: the same choice in all cases", name)
+		}
 	}
 }
 
@@ -225,13 +313,15 @@ func TestRankingIsWorse(t *testing.T) {
 	}
 	var alone []float64
 	for c := range 3 {
-		alone = append(alone, a.objective([]int{c}, false))
+		j, _ := a.objective([]int{c}, false)
+		alone = append(alone, j)
 	}
 	if !(alone[1] >= alone[2]) {
 		t.Fatalf("alone: %v", alone)
 	}
-	if ranked := a.objective([]int{0, 1}, false); !(a.objective(got.Pool, false) > ranked) {
-		t.Errorf("greedy chose %v", got.Pool)
+	ranked, _ := a.objective([]int{0, 1}, false)
+	if greedy, _ := a.objective(got.Pool, false); !(greedy > ranked) {
+		t.Errorf("greedy chose %v: %v, the best two alone %v", got.Pool, greedy, ranked)
 	}
 }
 
@@ -245,8 +335,13 @@ func TestGreedyRefuses(t *testing.T) {
 		"few nearest":         func(s *Search) { s.K = 5 },
 		"covariance":          func(s *Search) { s.Cov = a.cov[:5] },
 		"singular covariance": func(s *Search) { s.Cov = make([]float64, 36) },
+		"two probes in one":   func(s *Search) { s.Slot[1] = s.Slot[0] },
+		"no number":           func(s *Search) { s.Dist[5] = math.NaN() },
+		"clip":                func(s *Search) { s.Clip = -1 },
+		"nobody stays":        func(s *Search) { s.Slot = append(s.Slot, s.Near.Slot[0]) },
 	} {
 		s := a.search(false)
+		s.Slot = slices.Clone(s.Slot)
 		change(&s)
 		if _, err := s.Greedy(); err == nil {
 			t.Errorf("%s: no error", name)
