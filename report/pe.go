@@ -161,8 +161,8 @@ func WritePE(dir string, r *PE) error {
 	return nil
 }
 
-// check refuses what cannot be true: a bound above the exact ε's upper end by more
-// than chance can be, figures that are no numbers.
+// check refuses what cannot be shown: figures that are no numbers, counts that are
+// none of so many trials.
 func (r *PE) check() error {
 	if len(r.Attacks) == 0 {
 		return fmt.Errorf("report: no attacks, expected at least one")

@@ -162,35 +162,18 @@ func (j *Job) check() (Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	least := j.Data.Len()
-	for i, t := range plan.Trials() {
+	for _, t := range plan.Trials() {
 		if len(t.In) != j.Canaries.Len() {
 			return nil, fmt.Errorf("multirun: a plan for %d canaries, but there are %d", len(t.In), j.Canaries.Len())
 		}
-		d, err := newTrainingSet(j.Data, j.Canaries, t.In, plan.Fixed())
-		if err != nil {
-			return nil, fmt.Errorf("multirun: trial %d: %w", i, err)
-		}
-		least = min(least, d.Len())
-		if plan.Fixed() {
-			break // the others are as long
-		}
-		if i == 1 {
-			break // of two worlds both kinds are seen
-		}
+	}
+	smallest, err := newTrainingSet(j.Data, j.Canaries, make([]bool, j.Canaries.Len()), plan.Fixed())
+	if err != nil {
+		return nil, fmt.Errorf("multirun: %w", err)
 	}
 	// A trainer that can tell at once whether it takes the data is asked.
 	if c, ok := j.Trainer.(interface{ Check(audit.Dataset) error }); ok {
-		return plan, c.Check(shortened{j.Data, least})
+		return plan, c.Check(smallest)
 	}
 	return plan, nil
 }
-
-// shortened is a data set of which so many examples are left.
-type shortened struct {
-	audit.Dataset
-	left int
-}
-
-// Len implements audit.Dataset.
-func (s shortened) Len() int { return s.left }

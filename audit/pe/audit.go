@@ -131,6 +131,13 @@ func (a *Audit) checkMaterial(v Variant, c int) error {
 		if len(pool.Source) != pool.X.Len() {
 			return fmt.Errorf("pe: %s: %d paraphrases of canary %d name %d sources", v.Name, pool.X.Len(), c, len(pool.Source))
 		}
+		u := a.Split.Canaries[c]
+		n := a.Users.Starts[u+1] - a.Users.Starts[u]
+		for i, s := range pool.Source {
+			if s < 0 || s >= n {
+				return fmt.Errorf("pe: %s: paraphrase %d of canary %d is of record %d, expected one from 0 to %d", v.Name, i, c, s, n-1)
+			}
+		}
 	case Nonces:
 		if c >= len(a.Material.Nonces) || c >= len(a.Material.NoncePools) {
 			return fits("nonces", nil, a.Probes)
@@ -160,9 +167,12 @@ type Experiment struct {
 	Mu      float64   `json:"mu_eff"`  // of the auxiliary users' moments
 	Norm    float64   `json:"norm"`    // ‖v_P‖/C
 	Twins   int       `json:"twins"`   // probes equal to an earlier one
-	Step    int       `json:"-"`       // number of the experiment
-	probes  *records.Matrix
-	view    *View
+	// Blind says that none of the canary's votes falls on an observed slot: the attack
+	// sees nothing of it, its ε is 0, and there are no trials.
+	Blind  bool `json:"blind,omitempty"`
+	Step   int  `json:"-"` // number of the experiment
+	probes *records.Matrix
+	view   *View
 }
 
 // bench is what an audit has routed: users over the survivors, the bank without
@@ -347,6 +357,9 @@ func (a *Audit) design(ctx context.Context, b *bench, v Variant, c int) (*Experi
 			e.V[i] = w.Weight
 		}
 	}
+	if e.Blind = !slices.ContainsFunc(e.V, func(v float64) bool { return v != 0 }); e.Blind {
+		return e, nil
+	}
 	aux, err := a.contributions(ctx, b, auxiliary, e.probes, e.Observe)
 	if err != nil {
 		return nil, err
@@ -397,20 +410,14 @@ func spreadOver(pool Pool, recordsOf, n int, seed uint64, c int) []int {
 	}
 	by := make([][]int, recordsOf)
 	for _, i := range order {
-		if s := pool.Source[i]; s >= 0 && s < recordsOf {
-			by[s] = append(by[s], i)
-		}
+		by[pool.Source[i]] = append(by[pool.Source[i]], i)
 	}
 	var out []int
 	for round := 0; len(out) < n; round++ {
-		before := len(out)
 		for _, list := range by {
 			if round < len(list) && len(out) < n {
 				out = append(out, list[round])
 			}
-		}
-		if len(out) == before {
-			break // fewer than n have a source
 		}
 	}
 	return out
@@ -530,14 +537,4 @@ func digest(v records.Vectors) (string, error) {
 		h.Write(floatBytes(part))
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// reverseLimit is what the reverse direction can show at most: without the canary
-// nothing is less likely than with it by more than (1-q) a release.
-func reverseLimit(rate float64, rounds int) *float64 {
-	if rate == 1 {
-		return nil
-	}
-	limit := -float64(rounds) * math.Log1p(-rate)
-	return &limit
 }

@@ -321,6 +321,8 @@ func TestAuditRefuses(t *testing.T) {
 		"needs nonces":        func(a *Audit) { a.Material.Nonces = nil },
 		"needs a pool of":     func(a *Audit) { a.Material.NoncePools[1].X.X = a.Material.NoncePools[1].X.X[:24] },
 		"name 3 sources":      func(a *Audit) { a.Material.Paraphrases[0].Source = []int{1, 2, 3} },
+		"is of record 10":     func(a *Audit) { a.Material.Paraphrases[1].Source[7] = 10 },
+		"is of record -1":     func(a *Audit) { a.Material.Paraphrases[0].Source[0] = -1 },
 		"clip":                func(a *Audit) { a.Mechanism.Clip = -1 },
 		"trials":              func(a *Audit) { a.Protocol.Trials = 0 },
 		"has test user 99999": func(a *Audit) { a.Split.Test[0] = 99999 },
@@ -339,5 +341,35 @@ func TestAuditRefuses(t *testing.T) {
 	}
 	if _, err := VariantsNamed([]string{"nonces"}); err == nil || !strings.Contains(err.Error(), "nonce-mu") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestBlind: where no vote of a canary falls on a probe, that attack has ε 0 and the
+// audit goes on; a canary that does vote is not taken for one.
+func TestBlind(t *testing.T) {
+	a := synthetic(t, 2)
+	v, err := VariantsNamed([]string{"paraphrase", "nonce"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Variants, a.Protocol.Trials = v, Block
+	for c := range a.Material.Paraphrases { // far from all records
+		for i := range a.Material.Paraphrases[c].X.X {
+			a.Material.Paraphrases[c].X.X[i] = 100
+		}
+	}
+	l, r := lockAndTest(t, a)
+	for _, at := range r.Attacks {
+		for c, got := range at.Canaries {
+			if blind := at.Attack == "paraphrase"; blind != (got.Mu == 0) || blind && (got.Bounds != Bounds{} || got.Exact != Attack{}) {
+				t.Errorf("%s, canary %d: %+v", at.Attack, c, got)
+			}
+		}
+	}
+	if !l.Attacks[0].Blind || l.Attacks[2].Blind || r.Attacks[0].Pooled != 0 {
+		t.Errorf("%+v, %v", l.Attacks[0].Blind, r.Attacks[0].Pooled)
+	}
+	if curves, err := a.ByTrials(r); err != nil || len(curves) != 3 || curves[1].Best[5] != 0 || !(curves[2].Best[5] > 0) {
+		t.Errorf("%+v, %v", curves, err)
 	}
 }

@@ -29,6 +29,10 @@ func (a *Audit) ByTrials(r *Result) ([]ByTrials, error) {
 				best = c
 			}
 		}
+		if best.law == nil { // the attack is blind for all canaries
+			all = append(all, ByTrials{at.Attack, curve.Trials, make([]float64, len(curve.Trials))})
+			continue
+		}
 		curve, err := a.byTrials(at.Attack, best.law)
 		if err != nil {
 			return nil, err

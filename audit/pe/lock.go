@@ -90,6 +90,14 @@ type Design struct {
 }
 
 func (a *Audit) lock(ctx context.Context, b *bench, e *Experiment, rule string) (*Locked, error) {
+	if e.Blind {
+		var never LockedPrefix
+		for _, f := range a.Protocol.Purposes(1) {
+			never.Thresholds = append(never.Thresholds, Threshold{f, math.MaxFloat64})
+		}
+		sum, err := digest(e.probes)
+		return &Locked{*e, sum, Decision{Prefixes: []LockedPrefix{never}}}, err
+	}
 	cal, err := a.contributions(ctx, b, calibration, e.probes, e.Observe)
 	if err != nil {
 		return nil, err

@@ -141,6 +141,13 @@ func (r *AttackResult) pool(p Protocol) error {
 
 func (a *Audit) test(ctx context.Context, d *Design, i int, l *Locked, counted Counted, theory []PrefixTheory) (*CanaryResult, error) {
 	e := d.experiments[i]
+	if e.Blind { // calling none a member is all that the attack can do
+		r := &CanaryResult{Canary: e.Canary, User: e.User, Twins: e.Twins, Prefix: Prefix{Releases: 1}}
+		for _, t := range l.Prefixes[0].Thresholds {
+			r.Tallies = append(r.Tallies, Tally{t, Counts{}})
+		}
+		return r, nil
+	}
 	users, err := a.contributions(ctx, d.bench, test, e.probes, e.Observe)
 	if err != nil {
 		return nil, err

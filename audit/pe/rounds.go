@@ -1,6 +1,8 @@
 package pe
 
 import (
+	"math"
+
 	"github.com/aviary-audit/aviary/audit/accounting"
 )
 
@@ -75,4 +77,14 @@ func (p Protocol) Theory(rate, noise float64, releases int) ([]PrefixTheory, err
 // perfect is the channel of the best canary.
 func perfect(rate, noise float64) *Channel {
 	return &Channel{Rate: rate, Noise: 1 / noise, Shift: -1 / (2 * noise * noise), Step: 1 / (noise * noise)}
+}
+
+// reverseLimit is what the reverse direction can show at most: without the canary
+// nothing is less likely than with it by more than (1-q) a release.
+func reverseLimit(rate float64, rounds int) *float64 {
+	if rate == 1 {
+		return nil
+	}
+	limit := -float64(rounds) * math.Log1p(-rate)
+	return &limit
 }

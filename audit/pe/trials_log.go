@@ -2,6 +2,7 @@ package pe
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -52,6 +53,9 @@ func OpenTrialLog(path string, l *Lock, shard, shards int) (*TrialLog, error) {
 
 // Add takes in the blocks of another log of the same lock, as another shard wrote it.
 func (t *TrialLog) Add(path string) error {
+	if _, err := os.Stat(path); err != nil { // a journal that is not there would be made
+		return err
+	}
 	other, err := journal.Open[[]loggedBlock](path, t.config)
 	if err != nil {
 		return err

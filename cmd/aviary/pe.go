@@ -65,9 +65,10 @@ proven, and which the attack and the mechanism really have.
 
 Records come from a JSONL, JSON, CSV or TSV file with the columns user and text;
 --encoder embeds them, or .npy or .npz files bring embeddings, row by row; without
-both, n-grams are hashed. Until thresholds are locked, in lock.json, no record of a test user is
-read. Interrupted runs go on with --resume, to the same bytes. Embed beforehand
-where that takes long: aviary embed writes files that --user-embeddings takes.`,
+both, n-grams are hashed. Until thresholds are locked, in lock.json, no record of a
+test user decides anything. Interrupted runs go on with --resume, to the same
+bytes. Embed beforehand where that takes long: aviary embed writes files that
+--user-embeddings takes.`,
 		Example: `  make data-debian
   aviary pe run --users data/debian/users.jsonl --bank data/debian/others.jsonl --out runs/pe
   aviary pe run --users users.jsonl --user-embeddings users.npy --bank bank.csv --bank-embeddings bank.npy --attacks ordinary,exact --out runs/pe
@@ -84,8 +85,8 @@ func peStageCommand(stage string) *cobra.Command {
 	s := &peSettings{stage: stage}
 	text := map[string][2]string{
 		"probe": {"Design the probes of an audit and print what they catch", `Design the probes of an audit, as pe run would, and print how strongly each attack
-sees its canary. No threshold is locked and no test user is read.`},
-		"lock": {"Design probes and lock thresholds, before any test user is read", `Design probes and lock thresholds, as pe run would, and write lock.json into the
+sees its canary. Nothing is locked yet; pe lock or pe run, with --resume, goes on.`},
+		"lock": {"Design probes and lock thresholds, before any test user counts", `Design probes and lock thresholds, as pe run would, and write lock.json into the
 run directory. pe run --resume then goes on; it refuses to if the bank, the users,
 the probes or anything else is no longer what was locked.`},
 	}[stage]

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -159,6 +161,8 @@ func TestPEEmbeddings(t *testing.T) {
 		"--llm and --model":                 peRun("run", "--out", "$DIR/x", "--llm", "http://x"),
 		"noise multiplier":                  peRun("run", "--out", "$DIR/x", "--noise-multiplier", "NaN"),
 		"no user has":                       peRun("run", "--out", "$DIR/x", "--min-records", "7"),
+		"--gate is NaN":                     peRun("run", "--out", "$DIR/x", "--gate", "NaN"),
+		"--shard is \"3/2\"":                peRun("run", "--out", "$DIR/x", "--shard", "3/2"),
 		"no column":                         peRun("run", "--out", "$DIR/x", "--user-column", "who"),
 		"holds no run":                      {"pe", "run", "--resume", "--out", "$DIR/x"},
 		"expected 200":                      peRun("run", "--out", "$DIR/x", "--bank-size", "200"),
@@ -174,5 +178,37 @@ func TestPEEmbeddings(t *testing.T) {
 	}
 	if stdout := mustCall(t, dir, peRun("run", "--dry-run")...); !strings.Contains(stdout, "40 with at least 6 records") {
 		t.Error(stdout)
+	}
+}
+
+// TestPEKeepsAnswers: what a language model has answered is kept when it fails, and
+// asked for once; the run goes on. Journals that are not there are not made.
+func TestPEKeepsAnswers(t *testing.T) {
+	dir := peFiles(t)
+	asked, limit := 0, 15
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked == limit {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		asked++
+		fmt.Fprintf(w, `{"choices":[{"message":{"content":"answer %d, slow food"}}]}`, asked)
+	}))
+	defer server.Close()
+	code, _, stderr := call(t, dir, peRun("lock", "--attacks", "paraphrase", "--llm", server.URL, "--model", "m", "--out", "$DIR/a")...)
+	if code != exitRun || !strings.Contains(stderr, "401") || !strings.Contains(stderr, "pe lock --resume --out $DIR/a goes on") {
+		t.Fatalf("exit %d, %s", code, stderr)
+	}
+	limit = -1
+	mustCall(t, dir, "pe", "lock", "--resume", "--out", "$DIR/a", "--quiet")
+	if asked != 40 { // 2 pools of 20
+		t.Errorf("%d questions, expected 40", asked)
+	}
+	code, _, stderr = call(t, dir, "pe", "run", "--resume", "--out", "$DIR/a", "--quiet", "--add", "$DIR/none/journal.jsonl")
+	if code != exitUsage || !strings.Contains(stderr, "none/journal.jsonl") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
+		t.Error("a journal was made where none was")
 	}
 }

@@ -32,7 +32,7 @@ func (s *peSettings) report(in *peInputs, l *pe.Lock, r *pe.Result, curves []pe.
 				Exact: c.Exact.Estimate, ExactLower: c.Exact.Lower, ExactUpper: c.Exact.Upper, Expected: report.PEExpected(c.Expected),
 				GapCov: c.Gap.Cov, GapMean: c.Gap.Mean}
 			for _, t := range c.Tallies {
-				if t.For == pe.ForEach {
+				if t.For == pe.ForEach && !l.Attacks[number].Blind {
 					row.Threshold, row.FP, row.TP = t.Tau, t.FP, t.TP
 				}
 			}

@@ -145,6 +145,12 @@ func (s *peSettings) checkPE() error {
 	}); err != nil {
 		return err
 	}
+	if !(s.gate >= 0) { // NaN too
+		return usageError("", "--gate is %v, expected a number of at least 0", s.gate)
+	}
+	if _, _, err := shardNumber(s.shard); err != nil {
+		return err
+	}
 	if (s.llm == "") != (s.model == "") {
 		return usageError("", "--llm and --model go together")
 	}
@@ -168,6 +174,9 @@ func (s *peSettings) failedPE(err error, ui *peTalk) error {
 	again := "aviary pe " + s.stage + " --resume --out " + shellQuote(s.out)
 	if errors.Is(err, context.Canceled) {
 		return &failure{exitRun, errors.New("interrupted"), again + " goes on"}
+	}
+	if kept, _ := os.ReadDir(s.out); len(kept) > 1 { // more than config.yaml: answers of a language model, a lock
+		return &failure{exitRun, err, again + " goes on once that is mended"}
 	}
 	closeRun(&s.settings)
 	return inputError(err)
@@ -220,6 +229,10 @@ func showProbes(w io.Writer, l *pe.Lock, asJSON bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "attack\tcanary\tprobes\t‖v‖/C\tμ_eff·σ\tthreshold\texpected ε_lower")
 	for _, a := range l.Attacks {
+		if a.Blind {
+			fmt.Fprintf(t, "%s\t%d\t%d\t0\t0\tno vote falls on a probe\t0\n", a.Attack, a.Canary, len(a.Slots))
+			continue
+		}
 		fmt.Fprintf(t, "%s\t%d\t%d\t%.4f\t%.4f\t%.4f\t%.4f\n", a.Attack, a.Canary, len(a.Slots), a.Norm, a.Mu*l.Mechanism.Noise, a.Prefixes[0].Thresholds[0].Tau, a.Prefixes[0].Expected.Mean)
 	}
 	return t.Flush()
