@@ -24,7 +24,7 @@ demo: $(BIN) ## audit a network on real MNIST digits and write aviary-demo/repor
 test: check unit ## run every check and every test (under 8 minutes on 2 cores)
 
 check: ## gofmt, vet, staticcheck
-	@bad=$$(gofmt -l audit bench/*.go bench/ratio bench/debian bench/fashion bench/minilm bench/reproduce cmd internal interop kernels models report tensor) || exit 1; \
+	@bad=$$(gofmt -l audit bench/*.go bench/ratio bench/debian bench/fashion bench/fetch bench/minilm bench/reproduce cmd internal interop kernels models report tensor) || exit 1; \
 	 if [ -n "$$bad" ]; then echo "not gofmt-clean:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...

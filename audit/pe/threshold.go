@@ -102,9 +102,7 @@ func (p Protocol) EpsLower(counts map[For]Counts) (float64, error) {
 	return math.Max(eps, reverse), err
 }
 
-// at is what the bound is worth where these rates are known. It is that at the
-// expected counts, between whole numbers interpolated: with rounded counts a search
-// would stop where rounding is kind.
+// at is what the bound is worth where these rates are known: stats.AtExpected.
 //
 // The joint test takes milliseconds for one bound. It is given the lower end of a
 // normal interval of ln((TPR-δ)/FPR) instead, whose top is near its own.
@@ -118,17 +116,10 @@ func (t claim) at(fpr, tpr float64) (float64, error) {
 		sd := math.Sqrt((share*share*(1-tpr)/tpr + (1-fpr)/fpr) / n)
 		return math.Max(0, math.Log((tpr-joint.Delta)/fpr)-mathext.NormalQuantile(1-t.level)*sd), nil
 	}
-	b := 0.0
-	for _, x := range near(fpr*n, t.trials) {
-		for _, y := range near(tpr*n, t.trials) {
-			e, err := t.lower(Counts{x.count, y.count})
-			if err != nil {
-				return 0, err
-			}
-			b += x.weight * y.weight * e
-		}
+	if t.reverse {
+		fpr, tpr = 1-tpr, 1-fpr
 	}
-	return b, nil
+	return stats.AtExpected(t.estimator, fpr*n, tpr*n, t.trials, t.level)
 }
 
 // Threshold is the τ that is best for a bound at the expected counts, given the law
@@ -198,19 +189,4 @@ func (p Protocol) Empirical(taus []float64, counts []Counts, releases int, rate 
 		list = append(list, best)
 	}
 	return list, nil
-}
-
-// weighted is a count and its part.
-type weighted struct {
-	count  int
-	weight float64
-}
-
-// near is the whole numbers on either side of an expected count.
-func near(x float64, n int) []weighted {
-	low := math.Floor(x)
-	if rest := x - low; rest > 0 && int(low) < n {
-		return []weighted{{int(low), 1 - rest}, {int(low) + 1, rest}}
-	}
-	return []weighted{{min(int(low), n), 1}}
 }

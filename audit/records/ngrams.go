@@ -3,7 +3,9 @@ package records
 import (
 	"hash/fnv"
 	"math"
+	"runtime"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -22,10 +24,21 @@ func DefaultNGrams() NGrams { return NGrams{384} }
 // Embed returns one row for each text; one without any word has only zeros.
 func (n NGrams) Embed(texts []string) *Matrix {
 	m := &Matrix{n.D, make([]float32, len(texts)*n.D)}
+	parts := min(runtime.GOMAXPROCS(0), len(texts))
+	var wait sync.WaitGroup
+	for p := range parts {
+		wait.Go(func() { n.embed(m, texts, len(texts)*p/parts, len(texts)*(p+1)/parts) })
+	}
+	wait.Wait()
+	return m
+}
+
+// embed fills the rows from to to-1.
+func (n NGrams) embed(m *Matrix, texts []string, from, to int) {
 	sums := make([]float64, n.D)
-	for i, t := range texts {
+	for i := from; i < to; i++ {
 		clear(sums)
-		n.add(sums, t)
+		n.add(sums, texts[i])
 		square := 0.0
 		for _, v := range sums {
 			square += v * v
@@ -38,7 +51,6 @@ func (n NGrams) Embed(texts []string) *Matrix {
 			row[j] = float32(v * scale)
 		}
 	}
-	return m
 }
 
 // add sums the features of a text: each word counts 1 as it is, ½ by its shape,

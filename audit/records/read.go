@@ -55,11 +55,12 @@ type builder struct {
 	Table
 	columns map[string]string // by kind
 	unit    string            // "line" or "record"
+	empty   bool
 	at      []int
 }
 
 func newBuilder(names []string, c Columns, unit string) (*builder, error) {
-	b := &builder{columns: map[string]string{}, unit: unit}
+	b := &builder{columns: map[string]string{}, unit: unit, empty: c.Empty}
 	for kind, wanted := range map[string]string{"id": c.ID, "user": c.User, "text": c.Text, "label": c.Label} {
 		name, err := field(names, kind, wanted)
 		if err != nil {
@@ -121,7 +122,7 @@ func (b *builder) table() (*Table, error) {
 	if b == nil {
 		return nil, errors.New("no records")
 	}
-	return &b.Table, b.check(b.where)
+	return &b.Table, b.check(b.where, b.empty)
 }
 
 // readLines reads one JSON object a line; blank lines are passed over.
@@ -193,6 +194,9 @@ func addObject(b *builder, text []byte, at int, unit string, c Columns) (*builde
 		if !there || string(v) == "null" {
 			return nil, fmt.Errorf("no %q, which the first record has", column)
 		}
+		if column == b.columns["text"] && v[0] != '"' && v[0] != '[' && v[0] != '{' {
+			return nil, fmt.Errorf("column %q is %.40s, expected a string", column, v)
+		}
 		return values(column, v)
 	})
 }
@@ -218,8 +222,9 @@ func values(column string, v json.RawMessage) ([]string, error) {
 	return out, nil
 }
 
-// readCSV reads a table with a header: by RFC 4180, and if that fails because of
-// quotes within fields, as some tools write them, with quotes as they are.
+// readCSV reads a table with a header: by RFC 4180, and if a field that does not
+// begin with a quote holds one, as some tools write them, with quotes as they are.
+// A field that begins with one and does not end is an error: the file may be cut.
 func readCSV(r io.Reader, comma rune, c Columns) (*Table, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -228,7 +233,7 @@ func readCSV(r io.Reader, comma rune, c Columns) (*Table, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	t, err := strictCSV(text, comma, c)
 	var parse *csv.ParseError
-	if errors.As(err, &parse) && (errors.Is(parse.Err, csv.ErrBareQuote) || errors.Is(parse.Err, csv.ErrQuote)) {
+	if errors.As(err, &parse) && errors.Is(parse.Err, csv.ErrBareQuote) {
 		loose, wrong := looseCSV(text, comma, c)
 		if wrong != nil {
 			return nil, fmt.Errorf("%w; read without quoting: %w", err, wrong)
@@ -300,18 +305,18 @@ func (b *builder) addRow(line int, head, row []string) error {
 	})
 }
 
-// readPlain reads one text a line.
-func readPlain(r io.Reader, _ Columns) (*Table, error) {
+// readPlain reads one text a line; blank lines are passed over, or empty texts.
+func readPlain(r io.Reader, c Columns) (*Table, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, MaxText+1<<20)
-	b, err := newBuilder([]string{"text"}, Columns{}, "line")
+	b, err := newBuilder([]string{"text"}, Columns{Empty: c.Empty}, "line")
 	if err != nil {
 		return nil, err
 	}
 	n := 0
 	for lines.Scan() {
 		n++
-		if strings.TrimSpace(lines.Text()) == "" {
+		if !c.Empty && strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
 		if err := b.add(n, func(string) ([]string, error) { return []string{lines.Text()}, nil }); err != nil {

@@ -65,9 +65,11 @@ func TestReadRefuses(t *testing.T) {
 		"starts with {, expected a list":     {"f.json", "{}"},
 		"column \"text\" holds {":            {"g.jsonl", `{"text":{"a":1}}`},
 		"column \"text\" is a list":          {"h.jsonl", `{"text":["a","b"]}`},
+		"column \"text\" is 5, expected":     {"o.jsonl", `{"text":5}`},
 		"i.csv: empty":                       {"i.csv", ""},
 		"line 3: 3 fields":                   {"j.csv", "id,text\na,say \"x\"\nb,y,z\n"},
 		"wrong number of fields":             {"k.csv", "id,text\na,b,c\n"},
+		"parse error on line 2":              {"p.csv", "id,text\na,\"b\n"},
 		"line 2: no user":                    {"l.csv", "user,text\n,b\n"},
 		"m.jsonl: no records":                {"m.jsonl", "\n\n"},
 		"gzip":                               {"n.jsonl.gz.gz", "x"},
@@ -113,4 +115,17 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%+v", table)
 		}
 	})
+}
+
+// TestReadEmpty: where empty texts are allowed, each line keeps its place.
+func TestReadEmpty(t *testing.T) {
+	for name, text := range map[string]string{"a.txt": "x\n\ny\n", "a.csv": "id,text\n1,x\n2,\n3,y\n", "a.jsonl": `{"text":"x"}` + "\n" + `{"text":""}` + "\n" + `{"text":"y"}`} {
+		got, err := Read(put(t, name, text), Columns{Empty: true})
+		if err != nil || fmt.Sprintf("%q", got.Text) != `["x" "" "y"]` {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if got, err := Read(put(t, name, text), Columns{}); err == nil && got.Len() != 2 {
+			t.Errorf("%s: an empty text was taken: %q", name, got.Text)
+		}
+	}
 }

@@ -19,7 +19,12 @@ type Table struct {
 func (t *Table) Len() int { return len(t.ID) }
 
 // Columns names the columns of a file that are not found under the usual names.
-type Columns struct{ ID, User, Text, Label string }
+type Columns struct {
+	ID, User, Text, Label string
+	// Empty lets texts be empty, so that each record, and each line of a .txt file, has
+	// its row in what is made of them.
+	Empty bool
+}
 
 // The usual names of columns, the first that is there counts.
 var usual = map[string][]string{
@@ -50,7 +55,7 @@ func field(names []string, kind, wanted string) (string, error) {
 const MaxText = 64 << 20
 
 // check refuses a table that audits cannot use. where names a record's place.
-func (t *Table) check(where func(i int) string) error {
+func (t *Table) check(where func(i int) string, empty bool) error {
 	if t.Len() == 0 {
 		return fmt.Errorf("no records")
 	}
@@ -65,7 +70,7 @@ func (t *Table) check(where func(i int) string) error {
 		switch {
 		case !utf8.ValidString(s):
 			return fmt.Errorf("%s: the text is not valid UTF-8", where(i))
-		case strings.TrimSpace(s) == "":
+		case !empty && strings.TrimSpace(s) == "":
 			return fmt.Errorf("%s: the text is empty", where(i))
 		case len(s) > MaxText:
 			return fmt.Errorf("%s: a text of %d bytes, expected at most %d", where(i), len(s), MaxText)

@@ -97,17 +97,26 @@ func (p TrialPlanner) at(fp float64, trials int, exact float64) (TrialPlan, erro
 	}
 	plan := TrialPlan{Trials: trials, Exact: exact, Threshold: -mathext.NormalQuantile(fp / n)}
 	plan.FPR, plan.TPR = p.rates(plan.Threshold)
-	tp := plan.TPR * n
+	var err error
+	plan.Ceiling, err = AtExpected(p.Estimator, fp, plan.TPR*n, trials, p.Alpha)
+	return plan, err
+}
+
+// AtExpected is the bound at these expected counts of as many runs in each world,
+// interpolated between whole numbers: rounded counts would let a search for a
+// threshold stop where rounding is kind.
+func AtExpected(e Estimator[Counts], fp, tp float64, trials int, alpha float64) (float64, error) {
+	bound := 0.0
 	for _, a := range between(fp, trials) {
 		for _, b := range between(tp, trials) {
-			eps, err := p.Estimator.Lower(Counts{FP: a.count, NonMembers: trials, TP: b.count, Members: trials}, p.Alpha)
+			eps, err := e.Lower(Counts{FP: a.count, NonMembers: trials, TP: b.count, Members: trials}, alpha)
 			if err != nil {
-				return TrialPlan{}, err
+				return 0, err
 			}
-			plan.Ceiling += a.weight * b.weight * eps
+			bound += a.weight * b.weight * eps
 		}
 	}
-	return plan, nil
+	return bound, nil
 }
 
 // weighted is a whole number near an expected count, and its part of it.

@@ -8,16 +8,14 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
+	"github.com/aviary-audit/aviary/bench/fetch"
 	"github.com/aviary-audit/aviary/internal/atomicfile"
 )
 
@@ -48,7 +46,7 @@ func run(dir string) error {
 		fmt.Println(dir, "holds all-MiniLM-L6-v2 already")
 		return nil
 	}
-	archive, err := fetch()
+	archive, err := fetch.Get(source, wantSum)
 	if err != nil {
 		return err
 	}
@@ -56,26 +54,6 @@ func run(dir string) error {
 		return fmt.Errorf("%s: %w", source, err)
 	}
 	return nil
-}
-
-func fetch() ([]byte, error) {
-	client := http.Client{Timeout: 10 * time.Minute}
-	answer, err := client.Get(source)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", source, answer.Status)
-	}
-	archive, err := io.ReadAll(io.LimitReader(answer.Body, 1<<27))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
-	}
-	if got := fmt.Sprintf("%x", sha256.Sum256(archive)); got != wantSum {
-		return nil, fmt.Errorf("%s: SHA-256 is %s, expected %s", source, got, wantSum)
-	}
-	return archive, nil
 }
 
 // unpack writes the model's files.

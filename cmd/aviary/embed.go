@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"runtime"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -52,8 +50,8 @@ func embedCommand() *cobra.Command {
 		Long: `Turn each text of a file into a vector, and write the vectors as rows of an .npy
 file; FILE.npy.json beside it says how they were made.
 
-Texts are the lines of a .txt, or the column --text-column of a .csv with a header
-or of a .jsonl. An encoder is a folder as Hugging Face has it, of a BERT or MPNet
+Texts are the lines of a .txt, or the column --text-column of a .jsonl, .json, .csv
+or .tsv; each has its row, also if it is empty. An encoder is a folder as Hugging Face has it, of a BERT or MPNet
 model with weights in safetensors; make data-minilm fetches one. Without --encoder
 words and their pieces are hashed into 384 numbers: that is no neural encoder, it
 tells spellings and topics apart and knows no meaning.
@@ -66,13 +64,13 @@ The bytes do not depend on threads.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&s.in, "in", "", "`FILE` of texts: .txt, .csv or .jsonl")
-	f.StringVar(&s.column, "text-column", "text", "`NAME` of the column of texts")
+	f.StringVar(&s.in, "in", "", "`FILE` of texts: .txt, .jsonl, .json, .csv or .tsv, also .gz")
+	f.StringVar(&s.column, "text-column", "", "`NAME` of the column of texts (default: text, review, content, sentence or document)")
 	f.StringVar(&s.encoder, "encoder", "", "folder (`DIR`) of a sentence encoder (none: hashed n-grams)")
 	f.BoolVar(&s.tokens, "token-ids", false, "the texts are the encoder's token ids, with spaces between them")
 	f.StringVar(&s.out, "out", "", "`FILE.npy` to write")
 	f.StringVar(&s.device, "device", "auto", "`DEVICE` of the encoder: auto, cpu or ref")
-	f.IntVar(&s.threads, "threads", 0, "threads (`N`) (0: one per core); changes no result")
+	f.IntVar(&s.threads, "threads", 0, "threads of the encoder (`N`) (0: one per core); changes no result")
 	f.BoolVar(&s.quiet, "quiet", false, "no progress on stderr")
 	return cmd
 }
@@ -94,7 +92,7 @@ func runEmbed(cmd *cobra.Command, s *embedSettings) error {
 	}
 	about := embedding{Rows: len(texts), Input: filepath.Base(s.in), Version: programVersion()}
 	embed := func(_ context.Context, texts []string, _ int) ([]float32, error) {
-		return hashNGrams(texts, s.threads), nil
+		return records.DefaultNGrams().Embed(texts).X, nil
 	}
 	if s.encoder == "" {
 		about.Encoder, about.Dimensions, about.Normalised = records.NGramsName, records.DefaultNGrams().D, true
@@ -155,20 +153,9 @@ func writeEmbedding(cmd *cobra.Command, s *embedSettings, texts []string, about 
 	return atomicfile.WriteBytes(s.out+".json", 0o644, append(text, '\n'))
 }
 
-// hashNGrams spreads texts over threads.
-func hashNGrams(texts []string, threads int) []float32 {
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
-	n := records.DefaultNGrams()
-	out := make([]float32, len(texts)*n.D)
-	var wait sync.WaitGroup
-	for t := range threads {
-		from, to := len(texts)*t/threads, len(texts)*(t+1)/threads
-		wait.Go(func() { copy(out[from*n.D:], n.Embed(texts[from:to]).X) })
-	}
-	wait.Wait()
-	return out
+// encoderName is what reports call the encoder of a folder.
+func encoderName(dir string, f *hf.Folder) string {
+	return fmt.Sprintf("%s (%s)", filepath.Base(filepath.Clean(dir)), f.ModelType)
 }
 
 // openEncoder opens the encoder of a folder and returns how it embeds texts, and how
@@ -218,7 +205,7 @@ func openEncoder(dev kernels.Device, s *embedSettings, about *embedding) (embedd
 		free()
 		return nil, nil, err
 	}
-	about.Encoder, about.Neural, about.Dimensions = fmt.Sprintf("%s (%s)", filepath.Base(filepath.Clean(s.encoder)), folder.ModelType), true, folder.Config.Width
+	about.Encoder, about.Neural, about.Dimensions = encoderName(s.encoder, folder), true, folder.Config.Width
 	about.Pooling, about.Normalised, about.MaxTokens = folder.Pooling.String(), folder.Normalize, folder.MaxTokens
 	return embed, free, nil
 }

@@ -135,7 +135,7 @@ func TestEmbedMiniLM(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(dir, "bad.txt"), "fine\n\xff\n")
 	code, _, stderr := call(t, dir, "embed", "--in", "$DIR/bad.txt", "--encoder", encoder, "--out", "$DIR/y.npy", "--quiet")
-	if code != exitUsage || !strings.Contains(stderr, "bad.txt: text 2: ") {
+	if code != exitUsage || !strings.Contains(stderr, "bad.txt: line 2: the text is not valid UTF-8") {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 }
@@ -143,7 +143,7 @@ func TestEmbedMiniLM(t *testing.T) {
 func TestEmbedRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.txt": "1 2\n3 48\n", "bad.txt": "1\nx\n", "empty.txt": "", "a.csv": "x,y\n1,2\n", "half.csv": "text\n\"a\n",
-		"a.jsonl": "{\"text\":\"a\"}\n{\"text\":5}\n", "b.jsonl": "{\"text\":\"a\"}\n[]\n", "a.tsv": "a\n"} {
+		"a.jsonl": "{\"text\":\"a\"}\n{\"text\":5}\n", "b.jsonl": "{\"text\":\"a\"}\n[]\n", "a.xls": "a\n"} {
 		writeFile(t, filepath.Join(dir, name), text)
 	}
 	for _, c := range []struct{ args, want string }{
@@ -151,12 +151,12 @@ func TestEmbedRefuses(t *testing.T) {
 		{"--in $DIR/a.txt", `--out is ""`},
 		{"--in $DIR/a.txt --out $DIR/x.bin", `--out is "$DIR/x.bin"`},
 		{"--in $DIR/none.txt --out $DIR/x.npy", "none.txt"},
-		{"--in $DIR/empty.txt --out $DIR/x.npy", "empty.txt holds no text"},
-		{"--in $DIR/a.tsv --out $DIR/x.npy", `ends in ".tsv", expected .txt, .jsonl or .csv`},
-		{"--in $DIR/a.csv --out $DIR/x.npy", `columns ["x" "y"], expected one named "text"`},
+		{"--in $DIR/empty.txt --out $DIR/x.npy", "empty.txt: no records"},
+		{"--in $DIR/a.xls --out $DIR/x.npy", `a.xls: expected a name that ends in`},
+		{"--in $DIR/a.csv --out $DIR/x.npy", `a.csv has no column of texts`},
 		{"--in $DIR/half.csv --out $DIR/x.npy", "half.csv: parse error on line 2"},
-		{"--in $DIR/a.jsonl --out $DIR/x.npy", `a.jsonl: line 2: "text" is 5, expected a string`},
-		{"--in $DIR/a.jsonl --out $DIR/x.npy --text-column body", `a.jsonl: line 1: no "body"`},
+		{"--in $DIR/a.jsonl --out $DIR/x.npy", `a.jsonl: line 2: column "text" is 5, expected a string`},
+		{"--in $DIR/a.jsonl --out $DIR/x.npy --text-column body", `a.jsonl: line 1: no column "body"`},
 		{"--in $DIR/b.jsonl --out $DIR/x.npy", "b.jsonl: line 2: "},
 		{"--in $DIR/a.txt --out $DIR/x.npy --token-ids", "--token-ids goes with --encoder"},
 		{"--in $DIR/a.txt --out $DIR/x.npy --threads -1", "--threads is -1"},

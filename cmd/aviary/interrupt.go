@@ -4,12 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"time"
-
-	"golang.org/x/term"
-
-	"github.com/aviary-audit/aviary/internal/progress"
 )
 
 // interruptible does work that does not look at ctx, or seldom. When ctx ends
@@ -40,8 +35,7 @@ const patience = 2 * time.Second
 // slowly tells people how far work of total steps is, once it has taken long;
 // step says that one more is done, and end that all is over.
 func slowly(w io.Writer, label string, total int) (step, end func()) {
-	f, isFile := w.(*os.File)
-	line := progress.New(w, isFile && term.IsTerminal(int(f.Fd())), false)
+	line := newLine(w, false)
 	timer := time.AfterFunc(patience, func() { line.Start(label, total) })
 	done := 0
 	step = func() {

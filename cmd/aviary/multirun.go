@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/aviary-audit/aviary/audit"
 	"github.com/aviary-audit/aviary/audit/multirun"
@@ -212,8 +210,7 @@ type trialTalk struct {
 }
 
 func newTrialTalk(w io.Writer, quiet bool) *trialTalk {
-	f, isFile := w.(*os.File)
-	return &trialTalk{w: w, line: progress.New(w, isFile && term.IsTerminal(int(f.Fd())), quiet)}
+	return &trialTalk{w: w, line: newLine(w, quiet)}
 }
 
 func (t *trialTalk) progress(p multirun.Progress) {

@@ -68,7 +68,7 @@ func (s *peSettings) openInputs(ctx context.Context, ui *peTalk) (*peInputs, err
 			return nil, inputError(err)
 		}
 		in.toClose = append(in.toClose, closer(e.Free))
-		in.embedder, in.encoder = encoderEmbedder{e}, fmt.Sprintf("%s (%s)", filepath.Base(filepath.Clean(s.encoder)), e.Folder.ModelType)
+		in.embedder, in.encoder = encoderEmbedder{e}, encoderName(s.encoder, e.Folder)
 	} else {
 		in.embedder, in.encoder = pe.Hashed{NGrams: records.DefaultNGrams()}, records.NGramsName
 	}

@@ -11,7 +11,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/aviary-audit/aviary/audit/pe"
 	"github.com/aviary-audit/aviary/internal/progress"
@@ -190,8 +189,7 @@ type peTalk struct {
 }
 
 func newPETalk(w io.Writer, quiet bool) *peTalk {
-	f, isFile := w.(*os.File)
-	return &peTalk{w: w, line: progress.New(w, isFile && term.IsTerminal(int(f.Fd())), quiet)}
+	return &peTalk{w: w, line: newLine(w, quiet)}
 }
 
 func (t *peTalk) told(what string, done, total int) {

@@ -24,8 +24,13 @@ type talk struct {
 }
 
 func newTalk(w io.Writer, quiet bool) *talk {
+	return &talk{w: w, line: newLine(w, quiet)}
+}
+
+// newLine tells progress on w, which redraws it if it is a terminal.
+func newLine(w io.Writer, quiet bool) *progress.Progress {
 	f, isFile := w.(*os.File)
-	return &talk{w: w, line: progress.New(w, isFile && term.IsTerminal(int(f.Fd())), quiet)}
+	return progress.New(w, isFile && term.IsTerminal(int(f.Fd())), quiet)
 }
 
 func (t *talk) progress(p onerun.Progress) {
