@@ -157,7 +157,12 @@ func newSetting(t *testing.T, r *rand.Rand) setting {
 	for range r.IntN(60) + 2 {
 		c.Row = append(c.Row, vector(h.Clip*r.Float64())...)
 	}
-	v := vector(h.Clip * (.3 + .7*r.Float64()))
+	return settingOf(t, h, c, vector(h.Clip*(.3+.7*r.Float64())))
+}
+
+// settingOf makes the statistic and the law of a canary that adds v.
+func settingOf(t *testing.T, h mechanism.Histogram, c *Contributions, v []float64) setting {
+	t.Helper()
 	m, err := NewMoments(h, c, c.Users())
 	if err != nil {
 		t.Fatal(err)

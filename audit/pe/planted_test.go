@@ -35,22 +35,8 @@ func crowd(t *testing.T) (mechanism.Histogram, *Contributions, []float64) {
 // right releases are not.
 func TestPlantedNoise(t *testing.T) {
 	h, c, v := crowd(t)
-	m, err := NewMoments(h, c, c.Users())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := NewStatistic(h, m, v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ch, err := s.Channel(c, v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := NewLaw(ch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := settingOf(t, h, c, v)
+	s, l := set.s, set.l
 	const n = 200_000
 	r := rand.New(rand.NewPCG(31, 3))
 	off := func(noise float64, fixed bool) (worst float64) {
